@@ -1,1 +1,34 @@
-//! Optimal transport.
+//! Optimal transport: move mass from rows to columns as cheaply as possible.
+//!
+//! ```text
+//! minimise  Σ_ij C_ij P_ij    subject to   P ≥ 0,   Σ_j P_ij = a_i,   Σ_i P_ij = b_j
+//! ```
+mod certificate;
+pub mod cost;
+mod error;
+mod exp;
+mod gibbs;
+mod marginals;
+mod plan;
+mod potentials;
+mod problem;
+mod real;
+mod simd;
+mod solution;
+mod solver;
+#[allow(dead_code)] // until the solvers land
+mod tiles;
+
+pub use certificate::Certificate;
+pub use cost::{
+    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud,
+    SquaredEuclidean,
+};
+pub use error::{Error, Side};
+pub use marginals::{Marginals, Slack};
+pub use plan::{Entry, Plan};
+pub use potentials::Potentials;
+pub use problem::Problem;
+pub use real::Real;
+pub use solution::{NotConverged, Solution, Status};
+pub use solver::{Progress, Solver};

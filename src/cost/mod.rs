@@ -1,0 +1,161 @@
+//! The price of moving one unit of mass from each row to each column.
+//!
+//! `Cost<T>` is the door for anybody who has numbers on the CPU. One method is enough, [`Cost::at`];
+//! the others are there so that a cost can hand over whole *tiles* of rows faster than one entry at a
+//! time, or lend them without copying. Nothing here is ever asked for all n × m entries at once, so a
+//! cost computed on the fly stays O(n + m) in memory. `+∞` forbids a pair.
+
+mod dense;
+mod from_fn;
+#[cfg(feature = "nalgebra")]
+mod nalgebra;
+mod points;
+
+use core::ops::Range;
+
+pub use dense::Dense;
+pub use from_fn::FromFn;
+pub use points::{
+    Cosine, Euclidean, Manhattan, Metric, MetricFn, PointCloud, Points, SquaredEuclidean,
+};
+
+use crate::Real;
+
+/// A rows × columns table of costs, held or computed.
+///
+/// # Examples
+/// ```
+/// use earthmover::Cost;
+///
+/// struct Ring { places: usize }
+///
+/// impl Cost<f64> for Ring {
+///     fn rows(&self) -> usize { self.places }
+///     fn cols(&self) -> usize { self.places }
+///     fn at(&self, i: usize, j: usize) -> f64 {
+///         let step = i.abs_diff(j);
+///         step.min(self.places - step) as f64
+///     }
+/// }
+///
+/// let mut row = [0.0; 4];
+/// Ring { places: 4 }.fill(1..2, &mut row);
+/// assert_eq!(row, [1.0, 0.0, 1.0, 2.0]);
+/// ```
+pub trait Cost<T: Real>: Sync {
+    /// Number of rows.
+    fn rows(&self) -> usize;
+
+    /// Number of columns.
+    fn cols(&self) -> usize;
+
+    /// The cost of one pair; +∞ forbids it. Indices are always in range when the crate calls it.
+    fn at(&self, row: usize, col: usize) -> T;
+
+    /// Writes the rows `rows`, one after the other, into `out` of length `rows.len() * self.cols()`.
+    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+        for (i, line) in rows.zip(out.chunks_exact_mut(self.cols().max(1))) {
+            for (j, c) in line.iter_mut().enumerate() {
+                *c = self.at(i, j);
+            }
+        }
+    }
+
+    /// Writes the columns `cols`, one after the other, into `out` of length `cols.len() * self.rows()`.
+    fn fill_cols(&self, cols: Range<usize>, out: &mut [T]) {
+        for (j, line) in cols.zip(out.chunks_exact_mut(self.rows().max(1))) {
+            for (i, c) in line.iter_mut().enumerate() {
+                *c = self.at(i, j);
+            }
+        }
+    }
+
+    /// Lends the rows `rows` as one row-major block where they lie so in memory.
+    fn block(&self, rows: Range<usize>) -> Option<&[T]> {
+        let _ = rows;
+        None
+    }
+
+    /// The points behind the cost, where there are any: lets the exact solver work coarse to fine.
+    fn points(&self) -> Option<Points<'_, T>> {
+        None
+    }
+}
+
+impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
+    fn rows(&self) -> usize {
+        (**self).rows()
+    }
+    fn cols(&self) -> usize {
+        (**self).cols()
+    }
+    fn at(&self, row: usize, col: usize) -> T {
+        (**self).at(row, col)
+    }
+    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+        (**self).fill(rows, out);
+    }
+    fn fill_cols(&self, cols: Range<usize>, out: &mut [T]) {
+        (**self).fill_cols(cols, out);
+    }
+    fn block(&self, rows: Range<usize>) -> Option<&[T]> {
+        (**self).block(rows)
+    }
+    fn points(&self) -> Option<Points<'_, T>> {
+        (**self).points()
+    }
+}
+
+/// A cost with rows and columns exchanged.
+#[derive(Debug, Clone, Copy)]
+pub struct Transposed<C>(pub C);
+
+impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
+    fn rows(&self) -> usize {
+        self.0.cols()
+    }
+    fn cols(&self) -> usize {
+        self.0.rows()
+    }
+    fn at(&self, row: usize, col: usize) -> T {
+        self.0.at(col, row)
+    }
+    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+        self.0.fill_cols(rows, out);
+    }
+    fn fill_cols(&self, cols: Range<usize>, out: &mut [T]) {
+        self.0.fill(cols, out);
+    }
+    fn points(&self) -> Option<Points<'_, T>> {
+        self.0.points().map(Points::transposed)
+    }
+}
+
+/// An `f32` or `f64` cost read in `f64`, for the rare solve that needs more digits than `f32` has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Widened<'a, T, C: ?Sized> {
+    pub(crate) cost: &'a C,
+    pub(crate) scalar: core::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Real, C: Cost<T> + ?Sized> Cost<f64> for Widened<'_, T, C> {
+    fn rows(&self) -> usize {
+        self.cost.rows()
+    }
+    fn cols(&self) -> usize {
+        self.cost.cols()
+    }
+    fn at(&self, row: usize, col: usize) -> f64 {
+        self.cost.at(row, col).widen()
+    }
+    fn fill(&self, rows: Range<usize>, out: &mut [f64]) {
+        let cols = self.cost.cols();
+        let mut line = vec![T::zero(); cols];
+        for (i, wide) in rows.zip(out.chunks_exact_mut(cols.max(1))) {
+            self.cost.fill(i..i + 1, &mut line);
+            for (w, c) in wide.iter_mut().zip(&line) {
+                *w = c.widen();
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Costs between two point clouds, computed from the coordinates on the fly.
+//!
+//! ```text
+//! squared Euclidean  Σ_d (x_d − y_d)²       Manhattan  Σ_d |x_d − y_d|
+//! Euclidean          √ of the same          cosine     1 − ⟨x, y⟩ / (‖x‖ ‖y‖)
+//! ```
+//!
+//! The targets are kept coordinate by coordinate (all first coordinates, then all second ones …), so
+//! that a row of costs is built in `d` runs over contiguous memory, which compilers vectorise. Memory
+//! is O((n + m) d), never n × m.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::{Cost, Error, Real, Side, simd::dispatch};
+
+/// The points behind a cost: both clouds row-major and how far apart they are measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Points<'a, T> {
+    /// Coordinates of the row points, one point after the other.
+    pub rows: &'a [T],
+    /// Coordinates of the column points, one point after the other.
+    pub cols: &'a [T],
+    /// Number of coordinates of a point.
+    pub dimension: usize,
+}
+
+impl<T> Points<'_, T> {
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            dimension: self.dimension,
+        }
+    }
+}
+
+/// A way to measure how far two points are apart.
+///
+/// Implement [`distance`](Metric::distance) for a metric of your own, or pass a closure through
+/// [`MetricFn`]; the built-in metrics also override [`fill_row`](Metric::fill_row), which is what makes
+/// them fast.
+pub trait Metric<T: Real>: Sync {
+    /// The cost between the points `x` and `y`.
+    fn distance(&self, x: &[T], y: &[T]) -> T;
+
+    /// Writes the cost from `x` to each of the `out.len()` points whose coordinates lie coordinate by
+    /// coordinate in `by_coordinate` (point `j`, coordinate `d` at `d * out.len() + j`) and point by
+    /// point in `points`.
+    fn fill_row(&self, x: &[T], points: &[T], by_coordinate: &[T], out: &mut [T]) {
+        let _ = by_coordinate;
+        for (c, y) in out.iter_mut().zip(points.chunks_exact(x.len().max(1))) {
+            *c = self.distance(x, y);
+        }
+    }
+
+    /// Whether `distance(x, y)` and `distance(y, x)` are the same to the last bit; `false` by default,
+    /// which is always right. A symmetric metric may be filled from either side.
+    fn is_symmetric(&self) -> bool {
+        false
+    }
+}
+
+/// ‖x − y‖²: the cost of the 2-Wasserstein distance.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SquaredEuclidean;
+
+/// ‖x − y‖: the cost of the earth mover's distance.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Euclidean;
+
+/// Σ |x_d − y_d|.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manhattan;
+
+/// 1 − cos ∠(x, y); a point at the origin is taken to be at right angles to everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cosine;
+
+/// A metric given by a closure of two points.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Cost, MetricFn, PointCloud};
+/// let chebyshev = MetricFn(|x: &[f64], y: &[f64]| {
+///     x.iter().zip(y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+/// });
+/// let cost = PointCloud::new(&[0.0, 0.0], &[3.0, 4.0], 2, chebyshev)?;
+/// assert_eq!(cost.at(0, 0), 4.0);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct MetricFn<F>(pub F);
+
+impl<F> fmt::Debug for MetricFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MetricFn")
+    }
+}
+
+impl<T: Real, F: Fn(&[T], &[T]) -> T + Sync> Metric<T> for MetricFn<F> {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        (self.0)(x, y)
+    }
+}
+
+impl<T: Real> Metric<T> for SquaredEuclidean {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        x.iter()
+            .zip(y)
+            .map(|(&a, &b)| (a - b) * (a - b))
+            .fold(T::zero(), |s, d| s + d)
+    }
+
+    fn fill_row(&self, x: &[T], _: &[T], by_coordinate: &[T], out: &mut [T]) {
+        squared_row(x, by_coordinate, out);
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Real> Metric<T> for Euclidean {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        Metric::distance(&SquaredEuclidean, x, y).sqrt()
+    }
+
+    fn fill_row(&self, x: &[T], _: &[T], by_coordinate: &[T], out: &mut [T]) {
+        squared_row(x, by_coordinate, out);
+        out.iter_mut().for_each(|c| *c = c.sqrt());
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Real> Metric<T> for Manhattan {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        x.iter()
+            .zip(y)
+            .map(|(&a, &b)| (a - b).abs())
+            .fold(T::zero(), |s, d| s + d)
+    }
+
+    fn fill_row(&self, x: &[T], _: &[T], by_coordinate: &[T], out: &mut [T]) {
+        manhattan_row(x, by_coordinate, out);
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Real> Metric<T> for Cosine {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        let dot = |u: &[T], v: &[T]| {
+            u.iter()
+                .zip(v)
+                .map(|(&a, &b)| a * b)
+                .fold(T::zero(), |s, d| s + d)
+        };
+        let norms = (dot(x, x) * dot(y, y)).sqrt();
+        if norms > T::zero() {
+            T::one() - dot(x, y) / norms
+        } else {
+            T::one()
+        }
+    }
+}
+
+dispatch! {
+    fn squared_row<T: Real>(x: &[T], by_coordinate: &[T], out: &mut [T]) {
+        let columns = out.len();
+        out.fill(T::zero());
+        for (&a, line) in x.iter().zip(by_coordinate.chunks_exact(columns)) {
+            for (c, &b) in out.iter_mut().zip(line) {
+                *c += (a - b) * (a - b);
+            }
+        }
+    }
+}
+
+dispatch! {
+    fn manhattan_row<T: Real>(x: &[T], by_coordinate: &[T], out: &mut [T]) {
+        let columns = out.len();
+        out.fill(T::zero());
+        for (&a, line) in x.iter().zip(by_coordinate.chunks_exact(columns)) {
+            for (c, &b) in out.iter_mut().zip(line) {
+                *c += (a - b).abs();
+            }
+        }
+    }
+}
+
+/// Two point clouds and a metric, as a cost.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Cost, PointCloud, SquaredEuclidean};
+/// let (here, there) = ([0.0, 0.0, 1.0, 0.0], [0.0, 2.0]);
+/// let cost = PointCloud::new(&here, &there, 2, SquaredEuclidean)?;
+/// assert_eq!((cost.rows(), cost.cols()), (2, 1));
+/// assert_eq!(cost.at(1, 0), 5.0);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct PointCloud<'a, T, M> {
+    rows: &'a [T],
+    cols: &'a [T],
+    rows_by_coordinate: Vec<T>,
+    cols_by_coordinate: Vec<T>,
+    dimension: usize,
+    metric: M,
+}
+
+impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
+    /// The cost between `rows` and `cols`, both lists of points of `dimension` coordinates each.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] where a cloud or the dimension is zero, [`Error::Length`] where a list is not a
+    /// whole number of points, [`Error::Point`] for a coordinate that is not finite.
+    pub fn new(rows: &'a [T], cols: &'a [T], dimension: usize, metric: M) -> Result<Self, Error> {
+        if dimension == 0 || rows.is_empty() || cols.is_empty() {
+            let per = dimension.max(1);
+            return Err(Error::Empty {
+                rows: rows.len() / per,
+                cols: cols.len() / per,
+            });
+        }
+        for (what, side, points) in [
+            ("row points", Side::Rows, rows),
+            ("column points", Side::Cols, cols),
+        ] {
+            if points.len() % dimension != 0 {
+                let expected = points.len().next_multiple_of(dimension);
+                return Err(Error::Length {
+                    what,
+                    expected,
+                    found: points.len(),
+                });
+            }
+            if let Some(at) = points.iter().position(|x| !x.is_finite()) {
+                return Err(Error::Point {
+                    side,
+                    index: at / dimension,
+                    coordinate: at % dimension,
+                    value: points[at].widen(),
+                });
+            }
+        }
+        Ok(Self {
+            rows,
+            cols,
+            rows_by_coordinate: by_coordinate(rows, dimension),
+            cols_by_coordinate: by_coordinate(cols, dimension),
+            dimension,
+            metric,
+        })
+    }
+}
+
+fn by_coordinate<T: Real>(points: &[T], dimension: usize) -> Vec<T> {
+    (0..dimension)
+        .flat_map(|d| points.iter().skip(d).step_by(dimension).copied())
+        .collect()
+}
+
+impl<T: Real, M: Metric<T>> Cost<T> for PointCloud<'_, T, M> {
+    fn rows(&self) -> usize {
+        self.rows.len() / self.dimension
+    }
+
+    fn cols(&self) -> usize {
+        self.cols.len() / self.dimension
+    }
+
+    fn at(&self, row: usize, col: usize) -> T {
+        let d = self.dimension;
+        self.metric
+            .distance(&self.rows[row * d..][..d], &self.cols[col * d..][..d])
+    }
+
+    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+        let d = self.dimension;
+        for (i, line) in rows.zip(out.chunks_exact_mut(self.cols().max(1))) {
+            self.metric.fill_row(
+                &self.rows[i * d..][..d],
+                self.cols,
+                &self.cols_by_coordinate,
+                line,
+            );
+        }
+    }
+
+    fn fill_cols(&self, cols: Range<usize>, out: &mut [T]) {
+        let d = self.dimension;
+        for (j, line) in cols.zip(out.chunks_exact_mut(self.rows().max(1))) {
+            let y = &self.cols[j * d..][..d];
+            if self.metric.is_symmetric() {
+                self.metric
+                    .fill_row(y, self.rows, &self.rows_by_coordinate, line);
+            } else {
+                for (c, x) in line.iter_mut().zip(self.rows.chunks_exact(d)) {
+                    *c = self.metric.distance(x, y);
+                }
+            }
+        }
+    }
+
+    fn points(&self) -> Option<Points<'_, T>> {
+        Some(Points {
+            rows: self.rows,
+            cols: self.cols,
+            dimension: self.dimension,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! One row of an entropic plan, from the column potentials alone.
+//!
+//! ```text
+//! P_ij = a_i · exp((g_j − C_ij)/ε) / Z_i       Z_i = Σ_j exp((g_j − C_ij)/ε) + exp((g_s − C_s)/ε)
+//! ```
+//!
+//! This is the definition, in `f64` and with the row maximum taken out; the sweeps are its fast twins.
+
+/// Column potentials and the scale at which they are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gibbs<'a> {
+    pub(crate) epsilon: f64,
+    pub(crate) cols: &'a [f64],
+    /// Potential of the slack column less the cost of using it; −∞ where there is none.
+    pub(crate) slack: f64,
+}
+
+impl Gibbs<'_> {
+    /// Writes the row of mass `mass` with the given costs; returns the mass that goes to the slack
+    /// column and the row's potential `f_i = ε (ln a_i − ln Z_i)`.
+    ///
+    /// A row without any allowed pair has `Z = 0`: nothing is written and the potential is +∞. NaN in,
+    /// NaN out.
+    pub(crate) fn row(
+        &self,
+        mass: f64,
+        costs: impl Iterator<Item = f64> + Clone,
+        out: &mut [f64],
+    ) -> (f64, f64) {
+        if mass == 0.0 {
+            out.fill(0.0);
+            return (0.0, f64::NEG_INFINITY);
+        }
+        let mut top = self.slack;
+        for (p, (c, &g)) in out.iter_mut().zip(costs.zip(self.cols)) {
+            *p = g - c;
+            // Written so that a NaN becomes the maximum and is seen by everybody after.
+            if !(*p <= top) {
+                top = *p;
+            }
+        }
+        if top == f64::NEG_INFINITY {
+            out.fill(0.0);
+            return (0.0, f64::INFINITY);
+        }
+        let kept = ((self.slack - top) / self.epsilon).exp();
+        let mut z = kept;
+        for p in out.iter_mut() {
+            *p = ((*p - top) / self.epsilon).exp();
+            z += *p;
+        }
+        let scale = mass / z;
+        out.iter_mut().for_each(|p| *p *= scale);
+        (kept * scale, self.epsilon * scale.ln() - top)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_exact_at_any_scale() {
+        let costs = [3.0, 0.0, f64::INFINITY];
+        for epsilon in [1e-6, 0.3, 1e6] {
+            let gibbs = Gibbs {
+                epsilon,
+                cols: &[1.0, 0.5, 9.0],
+                slack: -1.0,
+            };
+            let mut row = [0.0; 3];
+            let (kept, f) = gibbs.row(2.0, costs.into_iter(), &mut row);
+            assert!((row.iter().sum::<f64>() + kept - 2.0).abs() < 1e-14);
+            assert_eq!(row[2], 0.0);
+            assert!((row[1] - ((f + 0.5) / epsilon).exp()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn blocked_and_poisoned_rows_are_told_apart() {
+        let gibbs = Gibbs {
+            epsilon: 1.0,
+            cols: &[0.0, 0.0],
+            slack: f64::NEG_INFINITY,
+        };
+        let mut row = [9.0; 2];
+        let blocked = gibbs.row(1.0, [f64::INFINITY; 2].into_iter(), &mut row);
+        assert_eq!((blocked.1, row), (f64::INFINITY, [0.0; 2]));
+        let poisoned = gibbs.row(1.0, [0.0, f64::NAN].into_iter(), &mut row);
+        assert!(poisoned.1.is_nan());
+    }
+}

@@ -1,0 +1,80 @@
+//! The scalar of a cost: `f32` or `f64`.
+//!
+//! Only *costs* are generic. Masses, potentials, sums and certificates are `f64` throughout: they are
+//! O(n + m) numbers, so the width costs nothing, and an `f32` cost still gets an honest certificate.
+
+use core::fmt::{Debug, Display};
+use core::iter::Sum;
+use num_traits::{Float, NumAssign};
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// A floating-point scalar that costs can be made of: `f32` or `f64`.
+///
+/// Sealed, because the sweeps rely on each scalar's exponential being branch-free and vectorisable.
+///
+/// # Examples
+/// ```
+/// use earthmover::Real;
+/// assert_eq!(f32::narrow(0.5).widen(), 0.5);
+/// ```
+pub trait Real:
+    Float + NumAssign + Sum + Debug + Display + Default + Send + Sync + private::Sealed + 'static
+{
+    /// Largest relative difference of two mass totals that is still taken for rounding in data of
+    /// this type: `1e-4` for `f32`, `1e-8` for `f64`.
+    const MASS_TOLERANCE: f64;
+
+    /// Rounds to this type.
+    fn narrow(x: f64) -> Self;
+
+    /// Widens to `f64` without loss.
+    fn widen(self) -> f64;
+
+    /// `e^x` for `x ≤ 0` within a few units in the last place, by a polynomial that compilers turn
+    /// into vector code; `0` below the smallest normal number, NaN for NaN.
+    #[doc(hidden)]
+    fn exp_nonpositive(self) -> Self;
+}
+
+impl Real for f32 {
+    const MASS_TOLERANCE: f64 = 1e-4;
+
+    #[inline(always)]
+    fn narrow(x: f64) -> Self {
+        x as f32
+    }
+
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[inline(always)]
+    fn exp_nonpositive(self) -> Self {
+        crate::exp::exp_f32(self)
+    }
+}
+
+impl Real for f64 {
+    const MASS_TOLERANCE: f64 = 1e-8;
+
+    #[inline(always)]
+    fn narrow(x: f64) -> Self {
+        x
+    }
+
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn exp_nonpositive(self) -> Self {
+        crate::exp::exp_f64(self)
+    }
+}

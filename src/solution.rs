@@ -1,0 +1,230 @@
+//! The answer, which judges itself.
+
+use std::sync::OnceLock;
+
+use crate::certificate::{Certificate, certify};
+use crate::gibbs::Gibbs;
+use crate::plan::{Plan, Shape};
+use crate::{Cost, Error, Potentials, Problem, Real};
+
+/// How a solver ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[must_use]
+pub enum Status {
+    /// The tolerance was met; for the exact solver: optimal.
+    Converged,
+    /// The iteration cap came first.
+    IterationLimit,
+    /// No further progress was possible at the precision at hand.
+    Stalled,
+    /// The progress callback asked to stop.
+    Stopped,
+}
+
+impl Status {
+    /// Whether the tolerance was met.
+    #[must_use]
+    pub fn is_converged(self) -> bool {
+        self == Self::Converged
+    }
+}
+
+impl core::fmt::Display for Status {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Converged => "converged",
+            Self::IterationLimit => "iteration limit",
+            Self::Stalled => "stalled",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
+/// The answer to a [`Problem`], the same for every solver.
+///
+/// Potentials and violation are there at once; the plan's rows, the objective and the certificate are
+/// worked out when first asked for.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
+/// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+/// let solution = Sinkhorn::new(0.1).solve(&problem)?;
+/// assert_eq!(solution.status(), Status::Converged);
+/// assert!(solution.violation() <= 1e-6);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "look at `status` before trusting the answer"]
+pub struct Solution<'p, T, C> {
+    problem: &'p Problem<T, C>,
+    potentials: Potentials,
+    shape: Shape,
+    status: Status,
+    iterations: usize,
+    violation: f64,
+    certificate: OnceLock<Certificate>,
+}
+
+impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
+    pub(crate) fn new(
+        problem: &'p Problem<T, C>,
+        potentials: Potentials,
+        shape: Shape,
+        status: Status,
+        iterations: usize,
+        violation: f64,
+    ) -> Self {
+        Self {
+            problem,
+            potentials,
+            shape,
+            status,
+            iterations,
+            violation,
+            certificate: OnceLock::new(),
+        }
+    }
+
+    /// How the solver ended.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The answer if it converged, otherwise what it lacked: for callers who accept nothing less.
+    ///
+    /// # Errors
+    /// [`NotConverged`] with the status, the violation and the iterations.
+    pub fn converged(self) -> Result<Self, NotConverged> {
+        if self.status.is_converged() {
+            return Ok(self);
+        }
+        Err(NotConverged {
+            status: self.status,
+            violation: self.violation,
+            iterations: self.iterations,
+        })
+    }
+
+    /// The dual variables.
+    #[must_use]
+    pub fn potentials(&self) -> &Potentials {
+        &self.potentials
+    }
+
+    /// The dual variables, without keeping the rest.
+    #[must_use]
+    pub fn into_potentials(self) -> Potentials {
+        self.potentials
+    }
+
+    /// The transport plan.
+    #[must_use]
+    pub fn plan(&self) -> Plan<'_, T, C> {
+        Plan::new(self.problem, &self.potentials, &self.shape)
+    }
+
+    /// Iterations used: sweeps over the cost, or pivots of the simplex.
+    #[must_use]
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// L1 error of the column sums over the total mass, as the solver saw it when it stopped.
+    #[must_use]
+    pub fn violation(&self) -> f64 {
+        self.violation
+    }
+
+    /// The regularisation of an entropic answer; zero for an exact one.
+    #[must_use]
+    pub fn epsilon(&self) -> f64 {
+        match self.shape {
+            Shape::Gibbs { epsilon } => epsilon,
+            Shape::Sparse(_) => 0.0,
+        }
+    }
+
+    /// Bounds on the optimum and the true error. Two passes over the cost when first asked for.
+    #[must_use]
+    pub fn certificate(&self) -> &Certificate {
+        self.certificate
+            .get_or_init(|| certify(self.problem, &self.potentials, &self.shape))
+    }
+
+    /// Transport cost ⟨C, P⟩ of the plan as it is, slack costs included.
+    #[must_use]
+    pub fn objective(&self) -> f64 {
+        self.certificate().objective
+    }
+
+    /// How a row that is *not* in the problem would be spread: the share of its mass for each column,
+    /// and for the slack column. An exact answer sends it where `C_j − g_j` is least.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for a row of the wrong length, [`Error::Cost`] for a NaN or −∞ in it (as row
+    /// 0), [`Error::Blocked`] where all its pairs are forbidden.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let solution = Sinkhorn::new(0.1).solve(&problem)?;
+    /// let (shares, slack) = solution.conditional(&[0.2, 0.2])?;
+    /// assert!((shares[0] - 0.5).abs() < 1e-6 && slack == 0.0);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn conditional(&self, cost_row: &[T]) -> Result<(Vec<f64>, f64), Error> {
+        let (expected, found) = (self.problem.cols(), cost_row.len());
+        if expected != found {
+            return Err(Error::Length {
+                what: "cost row",
+                expected,
+                found,
+            });
+        }
+        if let Some(col) = cost_row
+            .iter()
+            .position(|c| c.is_nan() || *c == T::neg_infinity())
+        {
+            return Err(Error::Cost {
+                row: 0,
+                col,
+                value: cost_row[col].widen(),
+            });
+        }
+        // At ε → 0 the softmax is the hard minimum; the smallest normal number is close enough.
+        let epsilon = match self.shape {
+            Shape::Gibbs { epsilon } => epsilon,
+            Shape::Sparse(_) => f64::MIN_POSITIVE,
+        };
+        let gibbs: Gibbs<'_> = self
+            .potentials
+            .gibbs(epsilon, self.problem.marginals().slack());
+        let mut shares = vec![0.0; found];
+        let (slack, f) = gibbs.row(1.0, cost_row.iter().map(|c| c.widen()), &mut shares);
+        if f == f64::INFINITY {
+            return Err(Error::Blocked {
+                side: crate::Side::Rows,
+                index: 0,
+                mass: 1.0,
+            });
+        }
+        Ok((shares, slack))
+    }
+}
+
+/// An answer that did not meet its tolerance, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "not converged: {status} after {iterations} iterations with a marginal violation of {violation:e}"
+)]
+pub struct NotConverged {
+    /// How the solver ended.
+    pub status: Status,
+    /// L1 error of the column sums over the total mass.
+    pub violation: f64,
+    /// Iterations used.
+    pub iterations: usize,
+}
