@@ -8,15 +8,17 @@ pub mod cost;
 mod error;
 mod exp;
 mod gibbs;
+mod linear;
 mod marginals;
 mod plan;
 mod potentials;
 mod problem;
 mod real;
 mod simd;
+pub mod sinkhorn;
 mod solution;
 mod solver;
-#[allow(dead_code)] // until the solvers land
+pub mod sweep;
 mod tiles;
 
 pub use certificate::Certificate;
@@ -30,5 +32,6 @@ pub use plan::{Entry, Plan};
 pub use potentials::Potentials;
 pub use problem::Problem;
 pub use real::Real;
+pub use sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use solution::{NotConverged, Solution, Status};
 pub use solver::{Progress, Solver};

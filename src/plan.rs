@@ -9,6 +9,7 @@ use crate::{Cost, Potentials, Problem, Real};
 
 /// How a plan is represented.
 #[derive(Debug, Clone)]
+#[allow(dead_code)] // until an exact solver lands
 pub(crate) enum Shape {
     /// `exp((f_i + g_j − C_ij)/ε)` with exact rows.
     Gibbs { epsilon: f64 },
@@ -24,6 +25,7 @@ pub(crate) struct SparseRows {
     mass: Vec<f64>,
 }
 
+#[allow(dead_code)] // until an exact solver lands
 impl SparseRows {
     /// Builds from (row, column, mass) entries in any order; entries of no mass are dropped.
     pub(crate) fn new(rows: usize, mut entries: Vec<(usize, usize, f64)>) -> Self {

@@ -47,7 +47,9 @@ pub struct Progress {
 
 /// A progress callback: return [`ControlFlow::Break`] to stop with the best answer so far.
 #[derive(Clone)]
-pub(crate) struct Observer(Arc<dyn Fn(&Progress) -> ControlFlow<()> + Send + Sync>);
+pub(crate) struct Observer(Arc<Callback>);
+
+type Callback = dyn Fn(&Progress) -> ControlFlow<()> + Send + Sync;
 
 impl Observer {
     pub(crate) fn new(

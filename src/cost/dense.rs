@@ -78,4 +78,8 @@ impl<T: Real> Cost<T> for Dense<'_, T> {
         self.entries
             .get(rows.start * self.cols..rows.end * self.cols)
     }
+
+    fn is_stored(&self) -> bool {
+        true
+    }
 }

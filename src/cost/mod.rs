@@ -76,6 +76,12 @@ pub trait Cost<T: Real>: Sync {
         None
     }
 
+    /// Whether all entries lie in memory already; only then will a solver spend as much again on a table
+    /// of its own to go faster.
+    fn is_stored(&self) -> bool {
+        false
+    }
+
     /// The points behind the cost, where there are any: lets the exact solver work coarse to fine.
     fn points(&self) -> Option<Points<'_, T>> {
         None
@@ -101,6 +107,9 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
     fn block(&self, rows: Range<usize>) -> Option<&[T]> {
         (**self).block(rows)
     }
+    fn is_stored(&self) -> bool {
+        (**self).is_stored()
+    }
     fn points(&self) -> Option<Points<'_, T>> {
         (**self).points()
     }
@@ -125,6 +134,9 @@ impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
     }
     fn fill_cols(&self, cols: Range<usize>, out: &mut [T]) {
         self.0.fill(cols, out);
+    }
+    fn is_stored(&self) -> bool {
+        self.0.is_stored()
     }
     fn points(&self) -> Option<Points<'_, T>> {
         self.0.points().map(Points::transposed)
@@ -157,5 +169,18 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<f64> for Widened<'_, T, C> {
                 *w = c.widen();
             }
         }
+    }
+    fn fill_cols(&self, cols: Range<usize>, out: &mut [f64]) {
+        let rows = self.cost.rows();
+        let mut line = vec![T::zero(); rows];
+        for (j, wide) in cols.zip(out.chunks_exact_mut(rows.max(1))) {
+            self.cost.fill_cols(j..j + 1, &mut line);
+            for (w, c) in wide.iter_mut().zip(&line) {
+                *w = c.widen();
+            }
+        }
+    }
+    fn is_stored(&self) -> bool {
+        self.cost.is_stored()
     }
 }

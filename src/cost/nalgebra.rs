@@ -36,4 +36,8 @@ where
             }
         }
     }
+
+    fn is_stored(&self) -> bool {
+        true
+    }
 }

@@ -1,0 +1,252 @@
+//! The loop: sweep, measure, step.
+
+use super::anderson::Anderson;
+use crate::solver::Observer;
+use crate::sweep::{Backend, Target};
+use crate::{Error, Progress, Side, Status};
+
+/// When to stop.
+pub(crate) struct Limits<'a> {
+    /// Values of ε to go through; the last is the one asked for.
+    pub(crate) stages: Vec<f64>,
+    pub(crate) tolerance: f64,
+    pub(crate) max_iterations: usize,
+    pub(crate) memory: usize,
+    pub(crate) observer: Option<&'a Observer>,
+    /// Sweeps already spent by an earlier attempt.
+    pub(crate) spent: usize,
+}
+
+impl Limits<'_> {
+    pub(crate) fn last_stage(&self) -> Vec<f64> {
+        self.stages.last().copied().into_iter().collect()
+    }
+}
+
+/// Where a driver ended: column potentials, slack last. The backend's last sweep was at `g`.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) g: Vec<f64>,
+    pub(crate) epsilon: f64,
+    pub(crate) status: Status,
+    pub(crate) iterations: usize,
+    pub(crate) violation: f64,
+}
+
+/// Early stages only have to bring mass roughly where it belongs.
+const ROUGH: f64 = 0.05;
+
+/// Sweeps without a per cent of improvement after which there is nothing left to gain.
+const PATIENCE: usize = 300;
+
+pub(crate) fn drive<B: Backend + ?Sized>(
+    backend: &mut B,
+    target: &mut Target,
+    g: Vec<f64>,
+    limits: &Limits<'_>,
+) -> Result<Outcome, Error> {
+    let mut g = g;
+    let mut iterations = limits.spent;
+    let stages = limits.stages.len();
+    for (s, &epsilon) in limits.stages.iter().enumerate() {
+        let last = s + 1 == stages;
+        let tolerance = if last {
+            limits.tolerance
+        } else {
+            limits.tolerance.max(ROUGH)
+        };
+        let mut stage = Stage {
+            backend,
+            target,
+            epsilon,
+            tolerance,
+            limits,
+            iterations,
+        };
+        let outcome = stage.run(g)?;
+        if last || matches!(outcome.status, Status::Stopped | Status::IterationLimit) {
+            return Ok(outcome);
+        }
+        (g, iterations) = (outcome.g, outcome.iterations);
+    }
+    Err(Error::Option {
+        name: "epsilon",
+        value: f64::NAN,
+        expected: "at least one value",
+    })
+}
+
+struct Stage<'a, B: ?Sized> {
+    backend: &'a mut B,
+    target: &'a mut Target,
+    epsilon: f64,
+    tolerance: f64,
+    limits: &'a Limits<'a>,
+    iterations: usize,
+}
+
+impl<B: Backend + ?Sized> Stage<'_, B> {
+    /// Sweeps at `g` and writes the plain step `ln b − ln colsum` over `step`; returns the violation.
+    fn measure(&mut self, g: &[f64], sums: &mut [f64], step: &mut [f64]) -> Result<f64, Error> {
+        let k = g.len() - 1;
+        self.backend
+            .sweep(&self.target.scaling(self.epsilon, g), sums)?;
+        self.target.add_slack_row(self.epsilon, g, sums);
+        self.iterations += 1;
+        let mut faint = Vec::new();
+        for (j, ((r, &s), &w)) in step
+            .iter_mut()
+            .zip(sums.iter())
+            .zip(&self.target.wanted)
+            .enumerate()
+        {
+            *r = if w > 0.0 { (w / s).ln() } else { 0.0 };
+            // Sums this far below what is wanted may have lost terms to underflow.
+            if w > 0.0 && s < 1e-30 * w && j < k {
+                faint.push(j);
+            }
+        }
+        if !faint.is_empty() {
+            let mut logs = vec![0.0; faint.len()];
+            self.backend.log_sums(&faint, &mut logs)?;
+            self.with_slack_row(g, &faint, &mut logs);
+            for (&j, &log) in faint.iter().zip(&logs) {
+                if log == f64::NEG_INFINITY {
+                    return Err(Error::Blocked {
+                        side: Side::Cols,
+                        index: j,
+                        mass: self.target.wanted[j],
+                    });
+                }
+                step[j] = self.target.wanted[j].ln() - log;
+            }
+        }
+        if self.target.wanted[k] > 0.0 && sums[k] < 1e-30 * self.target.wanted[k] {
+            step[k] = self.slack_step(g)?;
+        }
+        Ok(self.target.violation(sums))
+    }
+
+    /// Adds the slack row to log-sums of real rows.
+    fn with_slack_row(&self, g: &[f64], cols: &[usize], logs: &mut [f64]) {
+        if self.target.slack.row > 0.0 && self.target.slack.row_cost < f64::INFINITY {
+            let f = self
+                .target
+                .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
+            for (&j, log) in cols.iter().zip(logs) {
+                let mine = (f + (g[j] - self.target.slack.row_cost)) / self.epsilon;
+                let top = log.max(mine);
+                *log = top + ((*log - top).exp() + (mine - top).exp()).ln();
+            }
+        }
+    }
+
+    /// The plain step of a slack column whose sum underflowed: from the rows' potentials.
+    fn slack_step(&mut self, g: &[f64]) -> Result<f64, Error> {
+        let k = g.len() - 1;
+        let slack = self.target.slack;
+        let mut f = vec![0.0; self.backend.rows()];
+        self.backend.row_potentials(&mut f)?;
+        let mut logits: Vec<f64> = f
+            .iter()
+            .map(|f| (f + g[k] - slack.col_cost) / self.epsilon)
+            .collect();
+        if slack.row > 0.0 {
+            let f = self
+                .target
+                .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
+            logits.push((f + g[k] - slack.corner_cost) / self.epsilon);
+        }
+        let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if top == f64::NEG_INFINITY {
+            return Err(Error::Blocked {
+                side: Side::SlackCol,
+                index: 0,
+                mass: slack.col,
+            });
+        }
+        let log = top + logits.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
+        Ok(self.target.wanted[k].ln() - log)
+    }
+
+    fn run(&mut self, start: Vec<f64>) -> Result<Outcome, Error> {
+        let size = start.len();
+        let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
+        let mut anderson = Anderson::new(self.limits.memory);
+        let mut g = start;
+        let mut violation = self.measure(&g, &mut sums, &mut step)?;
+        // The plain successor of the last point accepted, to go back to, and that point's violation.
+        let mut plain = vec![0.0; size];
+        let mut accepted = violation;
+        let mut daring = false;
+        let (mut best, mut since_best) = (violation, 0usize);
+        let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
+        let status = loop {
+            let progress = Progress {
+                iteration: self.iterations,
+                violation,
+                epsilon: self.epsilon,
+            };
+            if violation <= self.tolerance {
+                if 2.0 * self.backend.resolution() <= self.tolerance {
+                    break Status::Converged;
+                }
+                break Status::Stalled;
+            }
+            if Observer::says_stop(self.limits.observer, &progress) {
+                break Status::Stopped;
+            }
+            if self.iterations >= self.limits.max_iterations {
+                break Status::IterationLimit;
+            }
+            if violation < 0.99 * best {
+                (best, since_best) = (violation, 0);
+            } else {
+                since_best += 1;
+                let patience = if self.backend.resolution() > 0.1 * violation {
+                    PATIENCE / 10
+                } else {
+                    PATIENCE
+                };
+                if since_best > patience && violation < 1e3 * self.backend.resolution().max(1e-15) {
+                    break Status::Stalled;
+                }
+            }
+            if daring && !(violation <= 1.5 * accepted) {
+                // The combination was worse than what it was made from: take the plain step instead.
+                anderson.forget();
+                daring = false;
+                g.copy_from_slice(&plain);
+            } else {
+                accepted = violation;
+                for (((x, &g), p), &r) in x.iter_mut().zip(&g).zip(&mut plain).zip(&step) {
+                    *x = if g > f64::NEG_INFINITY {
+                        g / self.epsilon
+                    } else {
+                        0.0
+                    };
+                    *p = g + self.epsilon * r;
+                }
+                anderson.propose(&x, &step, &mut next);
+                daring = anderson.is_warm();
+                if daring {
+                    for (g, &n) in g.iter_mut().zip(&next) {
+                        if *g > f64::NEG_INFINITY {
+                            *g = self.epsilon * n;
+                        }
+                    }
+                } else {
+                    g.copy_from_slice(&plain);
+                }
+            }
+            violation = self.measure(&g, &mut sums, &mut step)?;
+        };
+        Ok(Outcome {
+            g,
+            epsilon: self.epsilon,
+            status,
+            iterations: self.iterations,
+            violation,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Fixed or annealed regularisation.
+
+use crate::Error;
+
+/// The entropic regularisation, in the units of the cost.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Epsilon, Sinkhorn};
+/// let fixed = Sinkhorn::new(0.01);
+/// let annealed = Sinkhorn::new(Epsilon::Annealed { from: 1.0, to: 0.01, factor: 4.0 });
+/// # let _ = (fixed, annealed);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Epsilon {
+    /// One value throughout.
+    Fixed(f64),
+    /// From `from` down to `to`, divided by `factor` from stage to stage.
+    Annealed {
+        /// First value.
+        from: f64,
+        /// Last value, the one of the answer.
+        to: f64,
+        /// Divisor between stages, above one.
+        factor: f64,
+    },
+}
+
+impl From<f64> for Epsilon {
+    fn from(epsilon: f64) -> Self {
+        Self::Fixed(epsilon)
+    }
+}
+
+impl Epsilon {
+    /// The values to go through, the last being the one asked for.
+    pub(crate) fn stages(self) -> Result<Vec<f64>, Error> {
+        match self {
+            Self::Fixed(epsilon) => Ok(vec![check_epsilon(epsilon)?]),
+            Self::Annealed { from, to, factor } => {
+                let (from, to) = (check_epsilon(from)?, check_epsilon(to)?);
+                if !(factor.is_finite() && factor > 1.0) {
+                    let expected = "a number above one";
+                    return Err(Error::Option {
+                        name: "annealing factor",
+                        value: factor,
+                        expected,
+                    });
+                }
+                let mut stages = Vec::new();
+                let mut epsilon = from;
+                while epsilon > to * (1.0 + 1e-12) {
+                    stages.push(epsilon);
+                    epsilon /= factor;
+                }
+                stages.push(to);
+                Ok(stages)
+            }
+        }
+    }
+}
+
+/// ε and 1/ε must both be numbers one can calculate with.
+pub(crate) fn check_epsilon(epsilon: f64) -> Result<f64, Error> {
+    if epsilon.is_normal() && epsilon > 0.0 && (1.0 / epsilon).is_normal() && epsilon > 1e-30 {
+        return Ok(epsilon);
+    }
+    Err(Error::Option {
+        name: "epsilon",
+        value: epsilon,
+        expected: "a number from 1e-30 to 1e300",
+    })
+}

@@ -1,0 +1,313 @@
+//! Sinkhorn's fixed point, accelerated.
+//!
+//! ```text
+//! g ← g + ε (ln b − ln colsum(g))        one sweep per step; stops at Σ|colsum − b| ≤ tolerance · mass
+//! ```
+//!
+//! The plain step always improves the semi-dual. On top of it sits Anderson acceleration: the last steps
+//! are combined so that their residuals cancel best; where the combination turns out worse than plain
+//! steps it is dropped and the plain step taken. ε may be annealed: large first, so that far-away mass
+//! finds its way in a few sweeps, then down to the value asked for.
+
+mod anderson;
+mod driver;
+mod epsilon;
+
+use core::ops::ControlFlow;
+
+pub use epsilon::Epsilon;
+
+pub(crate) use driver::{Limits, Outcome, drive};
+
+use crate::cost::Widened;
+use crate::plan::Shape;
+use crate::solver::Observer;
+use crate::sweep::{Absorbed, Backend, Streamed, Target};
+use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+
+/// What the sweeps of a stored cost do with its exponentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kernel {
+    /// Keep them where the cost is stored anyway, recompute them where it is computed on the fly.
+    #[default]
+    Auto,
+    /// Recompute them in every sweep: no memory beyond O(rows + cols).
+    Streamed,
+    /// Keep them: a table of rows × columns.
+    Stored,
+}
+
+/// The entropic solver for problems of any shape.
+///
+/// Minimises ⟨C, P⟩ + ε Σ P_ij (ln P_ij − 1) over the plans with the marginals of the problem.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+/// let cost = [0.0, 1.0, 4.0, 1.0, 0.0, 1.0];
+/// let problem = Problem::new(Dense::new(&cost, 2, 3)?, Marginals::uniform(2, 3)?)?;
+/// let solution = Sinkhorn::new(0.01).tolerance(1e-9).solve(&problem)?;
+/// assert!(solution.status().is_converged());
+/// assert!((solution.objective() - 0.5).abs() < 1e-6);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Sinkhorn {
+    epsilon: Epsilon,
+    tolerance: f64,
+    max_iterations: usize,
+    memory: usize,
+    kernel: Kernel,
+    observer: Option<Observer>,
+}
+
+impl Sinkhorn {
+    /// A solver at this regularisation, in the units of the cost; an [`Epsilon`] or a number.
+    pub fn new(epsilon: impl Into<Epsilon>) -> Self {
+        Self {
+            epsilon: epsilon.into(),
+            tolerance: 1e-6,
+            max_iterations: 10_000,
+            memory: 10,
+            kernel: Kernel::Auto,
+            observer: None,
+        }
+    }
+
+    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Most sweeps, over all stages of an annealed ε. Default 10,000.
+    pub fn max_iterations(mut self, sweeps: usize) -> Self {
+        self.max_iterations = sweeps;
+        self
+    }
+
+    /// How many past steps Anderson acceleration combines; 0 for plain Sinkhorn. Default 10.
+    pub fn acceleration(mut self, memory: usize) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Whether exponentials are kept between sweeps. Default [`Kernel::Auto`].
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Calls back after every sweep; [`ControlFlow::Break`] stops with [`Status::Stopped`].
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
+    /// use std::ops::ControlFlow;
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
+    /// let solver = Sinkhorn::new(0.1).on_progress(|p| {
+    ///     if p.iteration < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    /// });
+    /// assert_eq!(solver.solve(&problem)?.status(), Status::Stopped);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(Observer::new(callback));
+        self
+    }
+
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::Blocked`] where the
+    /// cost has no answer.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        self.run(problem, Target::new(problem.marginals()).rest())
+    }
+
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        self.run(problem, Target::new(problem.marginals()).start(start)?)
+    }
+
+    /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and whatever the backend reports.
+    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Backend>(
+        &self,
+        problem: &'p Problem<T, C>,
+        backend: &mut B,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let shape = [
+            ("backend rows", problem.rows(), backend.rows()),
+            ("backend columns", problem.cols(), backend.cols()),
+        ];
+        for (what, expected, found) in shape {
+            if expected != found {
+                return Err(Error::Length {
+                    what,
+                    expected,
+                    found,
+                });
+            }
+        }
+        let mut target = Target::new(problem.marginals());
+        let g = target.rest();
+        let outcome = drive(backend, &mut target, g, &self.limits()?)?;
+        answer(problem, &target, backend, outcome)
+    }
+
+    fn limits(&self) -> Result<Limits<'_>, Error> {
+        check_tolerance(self.tolerance)?;
+        Ok(Limits {
+            stages: self.epsilon.stages()?,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+            memory: self.memory,
+            observer: self.observer.as_ref(),
+            spent: 0,
+        })
+    }
+
+    fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        g: Vec<f64>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut target = Target::new(problem.marginals());
+        let limits = self.limits()?;
+        // Rounding in T's own arithmetic sets a floor; below it the sweeps run in f64 from the start.
+        let coarse = 8.0 * T::epsilon().widen() > self.tolerance;
+        if !coarse {
+            let (solution, exhausted) =
+                self.on_cpu(problem, problem.cost(), &mut target, g, &limits)?;
+            if !exhausted || T::epsilon().widen() < 1e-12 {
+                return Ok(solution);
+            }
+            let limits = Limits {
+                spent: solution.iterations(),
+                stages: limits.last_stage(),
+                ..limits
+            };
+            let g = target.start(solution.potentials())?;
+            let wide = Widened {
+                cost: problem.cost(),
+                scalar: core::marker::PhantomData::<fn() -> T>,
+            };
+            return Ok(self.on_cpu(problem, &wide, &mut target, g, &limits)?.0);
+        }
+        let wide = Widened {
+            cost: problem.cost(),
+            scalar: core::marker::PhantomData::<fn() -> T>,
+        };
+        Ok(self.on_cpu(problem, &wide, &mut target, g, &limits)?.0)
+    }
+
+    /// Drives one of the CPU backends over `cost`, the problem's own or a widened view of it. Also says
+    /// whether it ended because the scalar has no more digits.
+    fn on_cpu<'p, T: Real, C: Cost<T>, S: Real>(
+        &self,
+        problem: &'p Problem<T, C>,
+        cost: &impl Cost<S>,
+        target: &mut Target,
+        g: Vec<f64>,
+        limits: &Limits<'_>,
+    ) -> Result<(Solution<'p, T, C>, bool), Error> {
+        let masses = problem.marginals().rows();
+        let store = match self.kernel {
+            Kernel::Auto => cost.is_stored(),
+            Kernel::Streamed => false,
+            Kernel::Stored => true,
+        };
+        if store {
+            finish(problem, target, &mut Absorbed::new(cost, masses), g, limits)
+        } else {
+            finish(problem, target, &mut Streamed::new(cost, masses), g, limits)
+        }
+    }
+}
+
+fn finish<'p, T: Real, C: Cost<T>, B: Backend>(
+    problem: &'p Problem<T, C>,
+    target: &mut Target,
+    backend: &mut B,
+    g: Vec<f64>,
+    limits: &Limits<'_>,
+) -> Result<(Solution<'p, T, C>, bool), Error> {
+    let outcome = drive(backend, target, g, limits)?;
+    let exhausted = outcome.status == Status::Stalled;
+    Ok((answer(problem, target, backend, outcome)?, exhausted))
+}
+
+pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
+    if tolerance.is_finite() && tolerance > 0.0 {
+        return Ok(());
+    }
+    Err(Error::Option {
+        name: "tolerance",
+        value: tolerance,
+        expected: "a number above zero",
+    })
+}
+
+/// Puts the row side to the column potentials a driver ended with.
+pub(crate) fn answer<'p, T: Real, C: Cost<T>, B: Backend + ?Sized>(
+    problem: &'p Problem<T, C>,
+    target: &Target,
+    backend: &mut B,
+    outcome: Outcome,
+) -> Result<Solution<'p, T, C>, Error> {
+    let k = problem.cols();
+    let Outcome {
+        g,
+        epsilon,
+        status,
+        iterations,
+        violation,
+    } = outcome;
+    let mut rows = vec![0.0; problem.rows()];
+    backend.row_potentials(&mut rows)?;
+    let slack_row = if target.slack.row > 0.0 {
+        target.slack_row(epsilon, &g, &mut vec![0.0; k + 1])
+    } else {
+        f64::NEG_INFINITY
+    };
+    let potentials = Potentials {
+        rows,
+        slack_col: g[k],
+        cols: g[..k].to_vec(),
+        slack_row,
+    };
+    Ok(Solution::new(
+        problem,
+        potentials,
+        Shape::Gibbs { epsilon },
+        status,
+        iterations,
+        violation,
+    ))
+}
+
+impl<T: Real> Solver<T> for Sinkhorn {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Self::solve(self, problem)
+    }
+}

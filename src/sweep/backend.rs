@@ -1,0 +1,210 @@
+//! What a device must be able to do, and the laws it must keep.
+
+use crate::gibbs::Gibbs;
+use crate::{Cost, Error, Marginals, Real, Side};
+
+/// Column potentials at which a sweep is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaling<'a> {
+    /// The entropic regularisation ε.
+    pub epsilon: f64,
+    /// One potential per column; −∞ for a column that takes no mass.
+    pub cols: &'a [f64],
+    /// Potential of the slack column less the cost of using it; −∞ where there is none.
+    pub slack: f64,
+}
+
+/// Whoever can sweep over a cost: a CPU, a GPU, a cluster.
+///
+/// A backend holds the costs and masses of the *real* rows and columns. The slack row is O(columns) work
+/// on the potentials alone and stays with the drivers; the slack column enters as one extra logit a row.
+///
+/// # Laws
+/// With `P` the plan of [`Scaling`] whose rows are exact (see the [module page](crate::sweep)):
+/// 1. after `sweep`, `sums[j] = Σ_i P_ij` for every column and `sums[cols]` is the slack column's sum;
+/// 2. rows of zero mass contribute nothing; a forbidden pair (+∞) carries nothing;
+/// 3. `log_sums` gives `ln Σ_i P_ij` even where the sum itself underflows, −∞ only where every pair is
+///    forbidden or massless;
+/// 4. `row_potentials` gives `f_i = ε (ln a_i − ln Z_i)` of the last sweep, −∞ for rows of no mass;
+/// 5. the same call gives the same bits, whatever the number of threads;
+/// 6. NaN or −∞ costs and rows with mass but no allowed pair are errors, never numbers.
+///
+/// [`conformance`](crate::sweep::conformance) checks laws 1 to 4 against the definition.
+pub trait Backend {
+    /// A short name for error messages.
+    fn name(&self) -> &'static str;
+
+    /// Number of real rows.
+    fn rows(&self) -> usize;
+
+    /// Number of real columns.
+    fn cols(&self) -> usize;
+
+    /// Computes the column sums of P(g); `sums` has one entry per column and a last one for the slack.
+    ///
+    /// # Errors
+    /// Where a cost is not allowed (law 6) or the device fails.
+    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error>;
+
+    /// Logarithms of the sums of some columns at the last sweep; called only where a sum underflowed.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error>;
+
+    /// Potentials of the rows at the last sweep.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error>;
+
+    /// The relative error that rounding alone may have caused in an entry at the last sweep. The drivers
+    /// never claim a tolerance below twice this.
+    fn resolution(&self) -> f64 {
+        8.0 * f64::EPSILON
+    }
+}
+
+/// A backend that also gives the curvature of the semi-dual, for Newton's method.
+pub trait Curvature: Backend {
+    /// As [`sweep`](Backend::sweep), and adds `Σ_i P_i P_iᵀ / a_i` into the lower triangle of `hessian`
+    /// (row-major, side `cols + 1`, slack last). Entries below `1e-8` of their row may be left out.
+    ///
+    /// # Errors
+    /// As [`sweep`](Backend::sweep).
+    fn sweep_with_curvature(
+        &mut self,
+        at: &Scaling<'_>,
+        sums: &mut [f64],
+        hessian: &mut [f64],
+    ) -> Result<(), Error>;
+}
+
+/// What the drivers steer towards: wanted column sums and the slack row.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// Wanted sums, slack column last.
+    pub(crate) wanted: Vec<f64>,
+    pub(crate) slack: crate::Slack,
+    pub(crate) total: f64,
+    scratch: Vec<f64>,
+}
+
+impl Target {
+    pub(crate) fn new(marginals: &Marginals) -> Self {
+        let slack = marginals.slack();
+        let mut wanted = marginals.cols().to_vec();
+        wanted.push(slack.col);
+        Self {
+            scratch: vec![0.0; marginals.cols().len()],
+            wanted,
+            slack,
+            total: marginals.total(),
+        }
+    }
+
+    /// The potentials `g` (slack last) as a backend wants them.
+    pub(crate) fn scaling<'a>(&self, epsilon: f64, g: &'a [f64]) -> Scaling<'a> {
+        let k = g.len() - 1;
+        Scaling {
+            epsilon,
+            cols: &g[..k],
+            slack: g[k] - self.slack.col_cost,
+        }
+    }
+
+    /// Writes the slack row of the plan and returns its potential; the last entry is the corner.
+    pub(crate) fn slack_row(&self, epsilon: f64, g: &[f64], out: &mut [f64]) -> f64 {
+        let k = g.len() - 1;
+        let gibbs = Gibbs {
+            epsilon,
+            cols: &g[..k],
+            slack: g[k] - self.slack.corner_cost,
+        };
+        let costs = core::iter::repeat_n(self.slack.row_cost, k);
+        let (corner, potential) = gibbs.row(self.slack.row, costs, &mut out[..k]);
+        out[k] = corner;
+        potential
+    }
+
+    /// Adds the slack row into the sums of the real rows.
+    pub(crate) fn add_slack_row(&mut self, epsilon: f64, g: &[f64], sums: &mut [f64]) {
+        if self.slack.row > 0.0 {
+            let mut row = core::mem::take(&mut self.scratch);
+            row.resize(g.len(), 0.0);
+            self.slack_row(epsilon, g, &mut row);
+            sums.iter_mut().zip(&row).for_each(|(s, p)| *s += p);
+            self.scratch = row;
+        }
+    }
+
+    /// L1 distance of the sums from the wanted ones over the total mass.
+    pub(crate) fn violation(&self, sums: &[f64]) -> f64 {
+        sums.iter()
+            .zip(&self.wanted)
+            .map(|(s, w)| (s - w).abs())
+            .sum::<f64>()
+            / self.total
+    }
+
+    /// Potentials to start from: zero, or −∞ where a column takes nothing.
+    pub(crate) fn rest(&self) -> Vec<f64> {
+        self.wanted
+            .iter()
+            .map(|&w| if w > 0.0 { 0.0 } else { f64::NEG_INFINITY })
+            .collect()
+    }
+
+    /// A caller's potentials, checked and made to fit: columns of no mass are switched off, others that
+    /// were off are switched on.
+    pub(crate) fn start(&self, from: &crate::Potentials) -> Result<Vec<f64>, Error> {
+        let k = self.wanted.len() - 1;
+        if from.cols.len() != k {
+            return Err(Error::Length {
+                what: "starting column potentials",
+                expected: k,
+                found: from.cols.len(),
+            });
+        }
+        let mut g = from.cols.clone();
+        g.push(from.slack_col);
+        let mut finite: Vec<f64> = g.iter().copied().filter(|x| x.is_finite()).collect();
+        finite.sort_unstable_by(f64::total_cmp);
+        let middle = finite.get(finite.len() / 2).copied().unwrap_or(0.0);
+        for (index, (x, &w)) in g.iter_mut().zip(&self.wanted).enumerate() {
+            if x.is_nan() || *x == f64::INFINITY {
+                let side = if index < k {
+                    Side::Cols
+                } else {
+                    Side::SlackCol
+                };
+                return Err(Error::Start {
+                    side,
+                    index,
+                    value: *x,
+                });
+            }
+            if w == 0.0 {
+                *x = f64::NEG_INFINITY;
+            } else if *x == f64::NEG_INFINITY {
+                *x = middle;
+            }
+        }
+        Ok(g)
+    }
+}
+
+/// Says what is wrong with a row whose sum came out impossible.
+pub(crate) fn diagnose_row<T: Real, C: Cost<T> + ?Sized>(cost: &C, row: usize, mass: f64) -> Error {
+    for col in 0..cost.cols() {
+        let value = cost.at(row, col).widen();
+        if value.is_nan() || value == f64::NEG_INFINITY {
+            return Error::Cost { row, col, value };
+        }
+    }
+    Error::Blocked {
+        side: Side::Rows,
+        index: row,
+        mass,
+    }
+}

@@ -1,0 +1,26 @@
+//! The sweep that everything entropic rests on.
+//!
+//! Eliminate the row potentials: for column potentials g let P(g) be the plan whose *rows are exact*,
+//!
+//! ```text
+//! P_ij = a_i exp((g_j − C_ij)/ε) / Z_i        Z_i = Σ_j exp((g_j − C_ij)/ε)   (slack column included)
+//! ```
+//!
+//! One pass over the cost gives the column sums of P(g). That is all the drivers need: the error of the
+//! marginals is Σ|colsum − b|, Sinkhorn's update is g += ε (ln b − ln colsum), and b − colsum is the
+//! gradient of the semi-dual, a smooth concave function of k + 1 variables. A [`Backend`] is whoever can
+//! do that pass: [`Streamed`] reads the cost anew each time and stores nothing, [`Absorbed`] keeps the
+//! exponentials of a cost that is stored anyway, and a device can bring its own.
+
+mod absorbed;
+mod backend;
+mod conformance;
+mod rows;
+mod streamed;
+
+pub use absorbed::Absorbed;
+pub use backend::{Backend, Curvature, Scaling};
+pub use conformance::{Deviation, conformance};
+pub use streamed::Streamed;
+
+pub(crate) use backend::Target;

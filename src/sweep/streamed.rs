@@ -1,0 +1,221 @@
+//! The CPU sweep that stores nothing: costs are read, or computed, tile by tile, anew each time.
+
+use super::backend::{Backend, Curvature, Scaling, diagnose_row};
+use super::rows::{RowState, TileSums, padded, sweep_rows};
+use crate::tiles::{map_tiles, tile_rows};
+use crate::{Cost, Error, Real};
+
+/// Entries of a cost computed at one time by one thread: 32 KiB of `f32`.
+const BUFFER: usize = 1 << 13;
+
+/// Sweeps over any [`Cost`] in O(rows + cols) memory, one exponential per entry.
+///
+/// # Examples
+/// ```
+/// use earthmover::sweep::{Backend, Scaling, Streamed};
+/// use earthmover::FromFn;
+/// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+/// let mut backend = Streamed::new(&cost, &[0.5, 0.5]);
+/// let mut sums = [0.0; 3];
+/// let at = Scaling { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
+/// backend.sweep(&at, &mut sums)?;
+/// assert!((sums[0] - 0.5f64).abs() < 1e-12);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Streamed<'a, T, C: ?Sized> {
+    cost: &'a C,
+    states: Vec<RowState<T>>,
+    epsilon: f64,
+    shift: f64,
+    last: Vec<f64>,
+    resolution: f64,
+}
+
+impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
+    /// A backend for `cost` with these row masses. Rows beyond the shorter of the two are left out.
+    #[must_use]
+    pub fn new(cost: &'a C, masses: &[f64]) -> Self {
+        Self {
+            cost,
+            states: masses
+                .iter()
+                .take(cost.rows())
+                .map(|&m| RowState::new(m))
+                .collect(),
+            epsilon: 1.0,
+            shift: 0.0,
+            last: Vec::new(),
+            resolution: 8.0 * T::epsilon().widen(),
+        }
+    }
+
+    fn run(
+        &mut self,
+        at: &Scaling<'_>,
+        sums: &mut [f64],
+        hessian: Option<&mut [f64]>,
+    ) -> Result<(), Error> {
+        let k = self.cost.cols();
+        self.shift = largest_finite(at);
+        self.epsilon = at.epsilon;
+        self.last = at.cols.to_vec();
+        let g: Vec<T> = padded(at.cols, self.shift);
+        let slack = T::narrow(at.slack - self.shift);
+        let inverse = T::narrow(1.0 / at.epsilon);
+        let cost = self.cost;
+        let curved = hessian.is_some();
+        let tiles = map_tiles(
+            &mut self.states,
+            tile_rows(cost.rows(), k),
+            |rows, states| {
+                let mut tile = TileSums::new(k);
+                let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
+                if let Some(block) = cost.block(rows.clone()) {
+                    sweep_rows(
+                        block,
+                        &g,
+                        slack,
+                        inverse,
+                        rows.start,
+                        states,
+                        &mut tile,
+                        outer.as_mut(),
+                    );
+                } else {
+                    let at_once = (BUFFER / k).max(1);
+                    let mut buffer = vec![T::zero(); at_once.min(states.len()) * k];
+                    for (b, part) in states.chunks_mut(at_once).enumerate() {
+                        let first = rows.start + b * at_once;
+                        let costs = &mut buffer[..part.len() * k];
+                        cost.fill(first..first + part.len(), costs);
+                        sweep_rows(
+                            costs,
+                            &g,
+                            slack,
+                            inverse,
+                            first,
+                            part,
+                            &mut tile,
+                            outer.as_mut(),
+                        );
+                    }
+                }
+                (tile, outer)
+            },
+        );
+        let mut reach = 0.0f64;
+        sums.fill(0.0);
+        let mut hessian = hessian;
+        for (tile, outer) in tiles {
+            if let Some(row) = tile.bad {
+                return Err(diagnose_row(cost, row, self.states[row].mass));
+            }
+            reach = reach.max(tile.reach);
+            sums.iter_mut().zip(&tile.sums).for_each(|(s, t)| *s += t);
+            if let (Some(h), Some(o)) = (hessian.as_deref_mut(), outer) {
+                h.iter_mut().zip(&o).for_each(|(h, o)| *h += o);
+            }
+        }
+        self.resolution = resolution::<T>(at, self.shift, reach);
+        Ok(())
+    }
+}
+
+/// The largest potential: taken out before potentials are narrowed, so that `f32` spends its digits on
+/// differences.
+pub(crate) fn largest_finite(at: &Scaling<'_>) -> f64 {
+    let top = at
+        .cols
+        .iter()
+        .copied()
+        .chain([at.slack])
+        .fold(f64::NEG_INFINITY, f64::max);
+    if top.is_finite() { top } else { 0.0 }
+}
+
+/// Rounding in `(g_j − C_ij)/ε` becomes a relative error of the entry.
+pub(crate) fn resolution<T: Real>(at: &Scaling<'_>, shift: f64, reach: f64) -> f64 {
+    let span = at
+        .cols
+        .iter()
+        .copied()
+        .chain([at.slack])
+        .filter(|g| g.is_finite());
+    let span = span.fold(reach, |m, g| m.max((g - shift).abs()));
+    T::epsilon().widen() * (4.0 + span / at.epsilon)
+}
+
+impl<T: Real, C: Cost<T> + ?Sized> Backend for Streamed<'_, T, C> {
+    fn name(&self) -> &'static str {
+        "streamed"
+    }
+
+    fn rows(&self) -> usize {
+        self.states.len()
+    }
+
+    fn cols(&self) -> usize {
+        self.cost.cols()
+    }
+
+    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+        self.run(at, sums, None)
+    }
+
+    fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
+        let mut f = vec![0.0; self.states.len()];
+        self.row_potentials(&mut f)?;
+        log_sums_of(self.cost, self.epsilon, &f, &self.last, cols, out);
+        Ok(())
+    }
+
+    fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
+        for (f, state) in out.iter_mut().zip(&self.states) {
+            *f = state.potential(self.epsilon) - self.shift;
+        }
+        Ok(())
+    }
+
+    fn resolution(&self) -> f64 {
+        self.resolution
+    }
+}
+
+impl<T: Real, C: Cost<T> + ?Sized> Curvature for Streamed<'_, T, C> {
+    fn sweep_with_curvature(
+        &mut self,
+        at: &Scaling<'_>,
+        sums: &mut [f64],
+        hessian: &mut [f64],
+    ) -> Result<(), Error> {
+        hessian.fill(0.0);
+        self.run(at, sums, Some(hessian))
+    }
+}
+
+/// Streaming log-sum-exp down single columns, in `f64`, for columns whose plain sum underflowed.
+pub(crate) fn log_sums_of<T: Real, C: Cost<T> + ?Sized>(
+    cost: &C,
+    epsilon: f64,
+    f: &[f64],
+    g: &[f64],
+    cols: &[usize],
+    out: &mut [f64],
+) {
+    let mut column = vec![T::zero(); cost.rows()];
+    for (&j, log_sum) in cols.iter().zip(out) {
+        cost.fill_cols(j..j + 1, &mut column);
+        let logits = || column.iter().zip(f).map(|(c, f)| f + (g[j] - c.widen()));
+        let top = logits().fold(f64::NEG_INFINITY, f64::max);
+        *log_sum = if top == f64::NEG_INFINITY {
+            top
+        } else {
+            top / epsilon
+                + logits()
+                    .map(|z| ((z - top) / epsilon).exp())
+                    .sum::<f64>()
+                    .ln()
+        };
+    }
+}
