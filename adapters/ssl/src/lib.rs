@@ -1,1 +1,6 @@
 //! Label allocation.
+
+#[cfg(feature = "data")]
+pub mod data;
+#[cfg(feature = "data")]
+pub mod rng;

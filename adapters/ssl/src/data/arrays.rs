@@ -1,0 +1,157 @@
+//! A set from NumPy arrays: features of anything, or images of one's own.
+//!
+//! The folder holds `x_train.npy`, `y_train.npy`, `x_test.npy` and `y_test.npy`, or only `x.npy` and
+//! `y.npy`, of which a fifth is then held out for testing. `x` is n × d numbers (a table) or bytes of
+//! images: n × h × w, n × h × w × c or n × c × h × w with c ∈ {1, 3}, channels last when both readings
+//! fit. `y` is n integers from 0.
+
+use std::path::Path;
+
+use super::dataset::{Dataset, Part, Samples, Shape};
+use super::error::DataError;
+use super::files::locate;
+use super::npy::{self, NpyArray, NpyValues};
+
+const HINT: &str = "Write x_train.npy, y_train.npy, x_test.npy and y_test.npy (or x.npy and y.npy) with numpy.save.";
+
+fn samples(array: NpyArray, path: &Path) -> Result<(Shape, Samples), DataError> {
+    match (&array.shape[..], array.values) {
+        (&[_, features], NpyValues::F32(v)) => {
+            Ok((Shape::Table { features }, Samples::Features(v)))
+        }
+        (&[_, features], NpyValues::F64(v)) => Ok((
+            Shape::Table { features },
+            Samples::Features(v.iter().map(|&x| x as f32).collect()),
+        )),
+        (&[_, features], NpyValues::U8(v)) => Ok((
+            Shape::Table { features },
+            Samples::Features(v.iter().map(|&x| f32::from(x)).collect()),
+        )),
+        (&[_, features], NpyValues::I64(v)) => Ok((
+            Shape::Table { features },
+            Samples::Features(v.iter().map(|&x| x as f32).collect()),
+        )),
+        (&[_, height, width], NpyValues::U8(v)) => Ok((
+            Shape::Image {
+                height,
+                width,
+                channels: 1,
+            },
+            Samples::Pixels(v),
+        )),
+        (&[_, height, width, channels @ (1 | 3)], NpyValues::U8(v)) => Ok((
+            Shape::Image {
+                height,
+                width,
+                channels,
+            },
+            Samples::Pixels(v),
+        )),
+        (&[_, channels @ (1 | 3), height, width], NpyValues::U8(v)) => {
+            let plane = height * width;
+            let mut pixels = Vec::with_capacity(v.len());
+            for image in v.chunks_exact((plane * channels).max(1)) {
+                pixels.extend(
+                    (0..plane * channels).map(|i| image[i % channels * plane + i / channels]),
+                );
+            }
+            Ok((
+                Shape::Image {
+                    height,
+                    width,
+                    channels,
+                },
+                Samples::Pixels(pixels),
+            ))
+        }
+        (shape, values) => {
+            let kind = match values {
+                NpyValues::F32(_) => "f4",
+                NpyValues::F64(_) => "f8",
+                NpyValues::U8(_) => "u1",
+                NpyValues::I64(_) => "integers",
+            };
+            Err(DataError::corrupt(
+                path,
+                "n×d numbers, or u1 images of n×h×w, n×h×w×c or n×c×h×w with 1 or 3 channels",
+                format!("{kind} of shape {shape:?}"),
+                "Scale images of floats to 0..=255 and store them as uint8.",
+            ))
+        }
+    }
+}
+
+fn labels(array: NpyArray, path: &Path) -> Result<Vec<u32>, DataError> {
+    let corrupt = |found: String| {
+        DataError::corrupt(
+            path,
+            "n integer labels",
+            found,
+            "Store labels as int64 or uint8.",
+        )
+    };
+    let flat = array.shape.iter().filter(|&&s| s != 1).count() <= 1;
+    match array.values {
+        _ if !flat => Err(corrupt(format!("shape {:?}", array.shape))),
+        NpyValues::U8(v) => Ok(v.into_iter().map(u32::from).collect()),
+        NpyValues::I64(v) => v
+            .iter()
+            .enumerate()
+            .map(|(index, &label)| {
+                // A million classes is no classification: taken for a column that is not labels.
+                u32::try_from(label)
+                    .ok()
+                    .filter(|&l| l < 1 << 20)
+                    .ok_or(DataError::Label {
+                        path: path.to_path_buf(),
+                        index,
+                        label,
+                        classes: 1 << 20,
+                    })
+            })
+            .collect(),
+        NpyValues::F32(_) | NpyValues::F64(_) => Err(corrupt("floating-point numbers".to_owned())),
+    }
+}
+
+/// Examples from one array and labels from another.
+///
+/// # Errors
+/// When a file is missing, truncated, of another format or shape, or the two differ in number.
+pub fn read(x: &Path, y: &Path) -> Result<Part, DataError> {
+    let (shape, samples) = samples(npy::read(x)?, x)?;
+    Part::new(shape, samples, labels(npy::read(y)?, y)?, y)
+}
+
+/// A set from a folder of arrays.
+///
+/// # Errors
+/// When a file is missing, truncated, or does not fit the others.
+pub fn load(folder: &Path) -> Result<Dataset, DataError> {
+    let find = |name: &str, what: &str| locate(folder, &[name], what, HINT);
+    let pair = |x: &str, y: &str| read(&find(x, "the examples")?, &find(y, "their labels")?);
+    let classes = |parts: &[&Part]| {
+        let labels = parts.iter().flat_map(|p| p.labels());
+        (0..labels.max().map_or(0, |&m| m + 1))
+            .map(|c| c.to_string())
+            .collect::<Vec<_>>()
+    };
+    let single = find("x_train.npy", "the training examples").is_err()
+        && find("x.npy", "the examples").is_ok();
+    let set = if single {
+        let all = pair("x.npy", "y.npy")?;
+        Dataset::hold_out(
+            "arrays",
+            &all,
+            all.len().div_ceil(5),
+            classes(&[&all]),
+            folder,
+        )?
+    } else {
+        let train = pair("x_train.npy", "y_train.npy")?;
+        let test = pair("x_test.npy", "y_test.npy")?;
+        let classes = classes(&[&train, &test]);
+        Dataset::new("arrays", train, test, classes, folder)?
+    };
+    Ok(set.with_source("NumPy arrays of the user", "the user's own"))
+}

@@ -1,0 +1,37 @@
+//! Data sets, read whole into memory, and the labels a learner may see.
+//!
+//! Each loader is one file about one format; all of them end in a [`Dataset`] of a training and a test
+//! [`Part`]. What a loader cannot vouch for (a file missing, cut short, of another format, a label out of
+//! range) is a [`DataError`] that names the file, what was expected, what was found and how to get it.
+//!
+//! | set | function | files |
+//! | --- | --- | --- |
+//! | digits 8 × 8 | [`digits::load`] | embedded |
+//! | MNIST, Fashion-MNIST | [`idx::mnist`], [`idx::fashion_mnist`] | IDX, plain or gzipped |
+//! | CIFAR-10, CIFAR-100 | [`cifar::cifar10`], [`cifar::cifar100`] | official binary, plain or gzipped |
+//! | SVHN | [`svhn::load`] | MATLAB 5 |
+//! | own images | [`folder::load`] | class-named folders of PNG and JPEG |
+//! | own arrays | [`arrays::load`] | NumPy |
+
+mod apportion;
+pub mod arrays;
+mod catalogue;
+pub mod cifar;
+mod cifar100_names;
+mod dataset;
+pub mod digits;
+mod error;
+mod files;
+pub mod folder;
+pub mod idx;
+pub mod mat;
+pub mod npy;
+mod sampler;
+mod split;
+pub mod svhn;
+
+pub use catalogue::Kind;
+pub use dataset::{Dataset, Normalisation, Part, Samples, Shape};
+pub use error::DataError;
+pub use sampler::Sampler;
+pub use split::{LabeledSplit, Split, SplitError, SplitMode};
