@@ -1,6 +1,10 @@
 //! Label allocation.
 
+pub mod allocation;
 #[cfg(feature = "data")]
 pub mod data;
+mod error;
 #[cfg(feature = "data")]
 pub mod rng;
+
+pub use error::Error;

@@ -1,0 +1,528 @@
+//! The allocator of a training loop: costs in, soft labels out.
+//!
+//! A step of training looks at a batch, asks for its soft labels, and hands the batch's predictions over:
+//!
+//! ```text
+//! targets(log p)        q_j = p_jᵞ e^{β_j} / (e^{β_{k+1}} + Σ_j' p_j'ᵞ e^{β_j'})
+//! observe(batch, log p) C_i ← −log p_i for i in the batch
+//! allocate(ρ)           β ← the solution of the problem for all n rows, from the last β
+//! ```
+//!
+//! `targets` works in the logarithm and takes the largest exponent out, so neither γ = 10⁴ nor p = 0
+//! can overflow or give 0/0: the abstention term is always there.
+
+use std::time::Instant;
+
+use earthmover::Status;
+
+use super::engine::Engine;
+use super::masses::Masses;
+use super::schedule::share;
+use super::{Bounds, History};
+use crate::Error;
+
+/// Costs above this count as this: p < e^−1000 is as good as zero, and a finite ceiling keeps the problem
+/// solvable even where a model rules classes out altogether.
+pub(crate) const COST_CEILING: f32 = 1000.0;
+
+/// How far from one the probabilities of a row may sum; half-precision softmax needs about 2e-3.
+const SUM_TOLERANCE: f64 = 5e-3;
+
+/// Settings of a [`LabelAllocator`]; see [`LabelAllocator::options`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct AllocatorOptions {
+    examples: usize,
+    classes: usize,
+    bounds: Option<Bounds>,
+    row_bounds: Option<Vec<f64>>,
+    pub(crate) settings: Settings,
+}
+
+/// The numbers that steer the solver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) gamma: f64,
+    pub(crate) tolerance: f64,
+    pub(crate) max_iterations: usize,
+}
+
+impl AllocatorOptions {
+    /// Bounds on the classes' shares. Default: none.
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
+        self
+    }
+
+    /// Upper bounds a_i in [0, 1] on how much label each example may get, for a curriculum. Default: one.
+    pub fn row_bounds(mut self, row_bounds: Vec<f64>) -> Self {
+        self.row_bounds = Some(row_bounds);
+        self
+    }
+
+    /// Inverse regularisation γ = 1/ε: larger is closer to the linear programme. Default: 100.
+    pub fn gamma(mut self, gamma: f64) -> Self {
+        self.settings.gamma = gamma;
+        self
+    }
+
+    /// Error of the column sums, as a fraction of ‖c‖₁, at which a solve stops. Default: 0.01.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.settings.tolerance = tolerance;
+        self
+    }
+
+    /// Cap on the iterations of one solve. Default: 1,000.
+    pub fn max_iterations(mut self, max_iterations: usize) -> Self {
+        self.settings.max_iterations = max_iterations;
+        self
+    }
+
+    /// Checks the settings and makes the allocator: all costs log k, β = 0.
+    ///
+    /// # Errors
+    /// [`Error::Classes`] for fewer than two classes, [`Error::NoExamples`], [`Error::Length`] for bounds
+    /// that do not fit, [`Error::LowerBound`] for lower bounds, [`Error::Bound`] for row bounds outside
+    /// [0, 1], [`Error::Option`] for a γ or tolerance that is not a positive number.
+    pub fn build(self) -> Result<LabelAllocator, Error> {
+        let (n, k) = (self.examples, self.classes);
+        let cells = check_shape(n, k)?;
+        let bounds = self.bounds.unwrap_or_else(|| Bounds::none(k));
+        let costs = vec![(k as f32).ln(); cells];
+        LabelAllocator::assemble(
+            n,
+            bounds,
+            self.row_bounds,
+            self.settings,
+            0.0,
+            costs,
+            vec![0.0; k + 1],
+            vec![0.0; k + 1],
+            History::new(k),
+        )
+    }
+}
+
+/// How [`LabelAllocator::allocate`] went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Whether the tolerance was met.
+    pub status: Status,
+    /// L1 error of the column sums over ‖c‖₁; compare with the tolerance.
+    pub error: f64,
+    /// Iterations used; zero where the last β was still good enough.
+    pub iterations: usize,
+    /// Mass allocated to each class, in examples.
+    pub mass: Vec<f64>,
+    /// Mass allocated in all, as a share of the examples' mass.
+    pub allocated: f64,
+    /// Wall-clock time of the solve.
+    pub seconds: f64,
+}
+
+/// Allocates labels to n examples of k classes while a model learns.
+///
+/// # Examples
+/// ```
+/// use earthmover_ssl::allocation::{Bounds, LabelAllocator};
+/// let mut allocator = LabelAllocator::options(4, 2)
+///     .bounds(Bounds::given(&[0.5, 0.5])?)
+///     .build()?;
+/// let p: [f32; 8] = [0.99, 0.01, 0.9, 0.1, 0.8, 0.2, 0.3, 0.7];
+/// let log_p = p.map(f32::ln);
+/// allocator.observe(&[0, 1, 2, 3], &log_p)?;
+/// let report = allocator.allocate(1.0)?;
+/// assert!(report.status.is_converged());
+///
+/// let mut soft = [0.0; 8];
+/// allocator.targets(&log_p, &mut soft)?;
+/// assert!(soft.chunks(2).all(|q| q[0] + q[1] <= 1.0 + 1e-6));
+/// # Ok::<(), earthmover_ssl::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct LabelAllocator {
+    pub(crate) examples: usize,
+    pub(crate) bounds: Bounds,
+    pub(crate) settings: Settings,
+    pub(crate) rho: f64,
+    pub(crate) engine: Engine,
+    pub(crate) history: History,
+    /// For each example the number of the last batch that held it; finds repeats in O(batch).
+    stamps: Vec<u32>,
+    batch: u32,
+}
+
+impl LabelAllocator {
+    /// Settings for `examples` examples of `classes` classes.
+    pub fn options(examples: usize, classes: usize) -> AllocatorOptions {
+        AllocatorOptions {
+            examples,
+            classes,
+            bounds: None,
+            row_bounds: None,
+            settings: Settings {
+                gamma: 100.0,
+                tolerance: 0.01,
+                max_iterations: 1000,
+            },
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // one door for new and for reloaded state
+    pub(crate) fn assemble(
+        examples: usize,
+        bounds: Bounds,
+        row_bounds: Option<Vec<f64>>,
+        settings: Settings,
+        rho: f64,
+        costs: Vec<f32>,
+        scaling: Vec<f64>,
+        sums: Vec<f64>,
+        history: History,
+    ) -> Result<Self, Error> {
+        let classes = scaling.len() - 1;
+        check_bounds(&bounds, classes)?;
+        check_row_bounds(row_bounds.as_deref(), examples)?;
+        for (name, value) in [("gamma", settings.gamma), ("tolerance", settings.tolerance)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::Option {
+                    name,
+                    value,
+                    expected: "a positive number",
+                });
+            }
+        }
+        share("rho", rho)?;
+        let supply = supply(row_bounds.as_deref(), examples);
+        let masses = Masses::new(&bounds, examples, supply, rho);
+        let gamma = settings.gamma;
+        Ok(Self {
+            examples,
+            bounds,
+            settings,
+            rho,
+            engine: Engine::new(costs, classes, gamma, row_bounds, masses, scaling, sums),
+            history,
+            stamps: vec![0; examples],
+            batch: 0,
+        })
+    }
+
+    /// Number of examples n.
+    #[must_use]
+    pub fn examples(&self) -> usize {
+        self.examples
+    }
+
+    /// Number of classes k.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.bounds.classes()
+    }
+
+    /// The inverse regularisation γ.
+    #[must_use]
+    pub fn gamma(&self) -> f64 {
+        self.settings.gamma
+    }
+
+    /// The share asked for by the last [`allocate`](Self::allocate); zero before the first.
+    #[must_use]
+    pub fn rho(&self) -> f64 {
+        self.rho
+    }
+
+    /// The class bounds in force.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// The costs −log p, row-major, one row per example.
+    #[must_use]
+    pub fn costs(&self) -> &[f32] {
+        self.engine.costs()
+    }
+
+    /// Changes the class bounds from the next [`allocate`](Self::allocate) on, for bounds that vary in
+    /// time.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for another number of classes, [`Error::LowerBound`] for lower bounds.
+    pub fn set_bounds(&mut self, bounds: Bounds) -> Result<(), Error> {
+        check_bounds(&bounds, self.classes())?;
+        self.bounds = bounds;
+        Ok(())
+    }
+
+    /// Changes the examples' row bounds from the next [`allocate`](Self::allocate) on; `None` for one each.
+    ///
+    /// # Errors
+    /// [`Error::Length`], and [`Error::Bound`] for a value outside [0, 1] or where all are zero.
+    pub fn set_row_bounds(&mut self, row_bounds: Option<Vec<f64>>) -> Result<(), Error> {
+        check_row_bounds(row_bounds.as_deref(), self.examples)?;
+        self.engine.set_row_masses(row_bounds);
+        Ok(())
+    }
+
+    /// Takes over the predictions for some examples: row r of `log_probs` is log p(· | example
+    /// `indices[r]`). Probabilities may be zero (log-probability −∞).
+    ///
+    /// # Errors
+    /// [`Error::Length`] where `log_probs` is not k values per index, [`Error::Index`] for an index out of
+    /// range, [`Error::Repeated`] for one that occurs twice, [`Error::LogProbability`] for a NaN or
+    /// positive value, [`Error::NotNormalised`] for probabilities that do not sum to one. Nothing changes then.
+    pub fn observe(&mut self, indices: &[usize], log_probs: &[f32]) -> Result<(), Error> {
+        let k = self.classes();
+        check_length(
+            "log-probabilities",
+            indices.len().saturating_mul(k),
+            log_probs.len(),
+        )?;
+        self.check_indices(indices)?;
+        for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
+            check_row(row, log_p)?;
+        }
+        for (&index, log_p) in indices.iter().zip(log_probs.chunks_exact(k)) {
+            let costs = log_p.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
+            self.engine.replace_row(index, costs);
+        }
+        Ok(())
+    }
+
+    /// Re-solves the allocation for the share `rho`, starting from the last solution.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a share outside [0, 1]. Missing the tolerance is not an error but a
+    /// [`Report::status`].
+    pub fn allocate(&mut self, rho: f64) -> Result<Report, Error> {
+        share("rho", rho)?;
+        let started = Instant::now();
+        let supply = supply(self.engine.row_masses(), self.examples);
+        self.engine
+            .set_masses(Masses::new(&self.bounds, self.examples, supply, rho));
+        let outcome = self
+            .engine
+            .solve(self.settings.tolerance, self.settings.max_iterations);
+        self.rho = rho;
+        let mass = self.engine.sums()[..self.classes()].to_vec();
+        self.history.push(&self.scaling());
+        Ok(Report {
+            status: outcome.status,
+            error: outcome.error,
+            iterations: outcome.iterations,
+            allocated: mass.iter().sum::<f64>() / supply,
+            mass,
+            seconds: started.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Soft labels for any examples, in the set or not, from their log-probabilities: k values per row in
+    /// and out. Rows sum to at most one; what is missing is abstention.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where the slices differ or do not hold whole rows, [`Error::LogProbability`] for a
+    /// NaN or positive value. `out` is untouched then.
+    pub fn targets(&self, log_probs: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        let k = self.classes();
+        check_length(
+            "log-probabilities",
+            log_probs.len().next_multiple_of(k),
+            log_probs.len(),
+        )?;
+        check_length("targets", log_probs.len(), out.len())?;
+        for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
+            check_values(row, log_p)?;
+        }
+        let mut weights = vec![0.0; k];
+        for (log_p, q) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {
+            let costs = log_p.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
+            self.rescale(costs, &mut weights);
+            for (q, weight) in q.iter_mut().zip(&weights) {
+                *q = *weight as f32;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the allocation Q for examples of the set, at the costs last observed.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where `out` is not k values per index, [`Error::Index`] for an index out of range.
+    pub fn plan_rows(&self, indices: &[usize], out: &mut [f32]) -> Result<(), Error> {
+        let k = self.classes();
+        check_length("plan rows", indices.len().saturating_mul(k), out.len())?;
+        self.check_range(indices)?;
+        let mut weights = vec![0.0; k];
+        for (&index, q) in indices.iter().zip(out.chunks_exact_mut(k)) {
+            self.plan_row(index, &mut weights);
+            for (q, weight) in q.iter_mut().zip(&weights) {
+                *q = *weight as f32;
+            }
+        }
+        Ok(())
+    }
+
+    /// The class with the largest share for every example, or `None` where abstaining weighs more than each
+    /// class. As γ → ∞ this is the linear programme's allocation.
+    #[must_use]
+    pub fn hard_labels(&self) -> Vec<Option<usize>> {
+        let (classes, slack) = self.engine.scaling().split_at(self.classes());
+        (0..self.examples)
+            .map(|index| {
+                if self.engine.row_mass(index) == 0.0 {
+                    return None;
+                }
+                let (mut label, mut top) = (None, slack[0]);
+                for (j, (scaling, cost)) in classes.iter().zip(self.engine.row(index)).enumerate() {
+                    let logit = scaling - self.settings.gamma * f64::from(*cost);
+                    if logit > top {
+                        (label, top) = (Some(j), logit);
+                    }
+                }
+                label
+            })
+            .collect()
+    }
+
+    /// The scaling variables β of the paper, k + 1 of them with the abstention's last, in its gauge: the mean
+    /// over the classes is zero.
+    #[must_use]
+    pub fn scaling(&self) -> Vec<f64> {
+        let raw = self.engine.scaling();
+        let mean = raw[..self.classes()].iter().sum::<f64>() / self.classes() as f64;
+        raw.iter().map(|beta| beta - mean).collect()
+    }
+
+    /// Row `index` of Q in full precision.
+    pub(crate) fn plan_row(&self, index: usize, out: &mut [f64]) {
+        self.rescale(self.engine.row(index).iter().copied(), out);
+        let mass = self.engine.row_mass(index);
+        out.iter_mut().for_each(|q| *q *= mass);
+    }
+
+    /// The paper's rescaling equation.
+    fn rescale(&self, costs: impl Iterator<Item = f32>, out: &mut [f64]) {
+        let (classes, slack) = self.engine.scaling().split_at(out.len());
+        let mut top = slack[0];
+        for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(costs) {
+            *logit = scaling - self.settings.gamma * f64::from(cost);
+            top = top.max(*logit);
+        }
+        let mut sum = (slack[0] - top).exp();
+        for weight in out.iter_mut() {
+            *weight = (*weight - top).exp();
+            sum += *weight;
+        }
+        out.iter_mut().for_each(|weight| *weight /= sum);
+    }
+
+    fn check_range(&self, indices: &[usize]) -> Result<(), Error> {
+        let wrong = indices.iter().position(|&index| index >= self.examples);
+        wrong.map_or(Ok(()), |position| {
+            Err(Error::Index {
+                position,
+                index: indices[position],
+                examples: self.examples,
+            })
+        })
+    }
+
+    fn check_indices(&mut self, indices: &[usize]) -> Result<(), Error> {
+        self.check_range(indices)?;
+        if self.batch == u32::MAX {
+            self.stamps.fill(0);
+            self.batch = 0;
+        }
+        self.batch += 1;
+        for (position, &index) in indices.iter().enumerate() {
+            if self.stamps[index] == self.batch {
+                return Err(Error::Repeated { position, index });
+            }
+            self.stamps[index] = self.batch;
+        }
+        Ok(())
+    }
+}
+
+/// Number of cells of an n×k matrix, if such an allocator can exist.
+pub(crate) fn check_shape(examples: usize, classes: usize) -> Result<usize, Error> {
+    if classes < 2 {
+        return Err(Error::Classes { found: classes });
+    }
+    if examples == 0 {
+        return Err(Error::NoExamples);
+    }
+    examples
+        .checked_mul(classes)
+        .filter(|cells| *cells <= isize::MAX as usize / 8)
+        .ok_or(Error::Transport(earthmover::Error::TooLarge {
+            rows: examples,
+            cols: classes,
+        }))
+}
+
+fn check_length(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what,
+        expected,
+        found,
+    })
+}
+
+fn check_bounds(bounds: &Bounds, classes: usize) -> Result<(), Error> {
+    check_length("class bounds", classes, bounds.classes())?;
+    match bounds.lower().iter().position(|lower| *lower > 0.0) {
+        None => Ok(()),
+        Some(class) => Err(Error::LowerBound {
+            class,
+            lower: bounds.lower()[class],
+        }),
+    }
+}
+
+fn check_row_bounds(row_bounds: Option<&[f64]>, examples: usize) -> Result<(), Error> {
+    let Some(values) = row_bounds else {
+        return Ok(());
+    };
+    check_length("row bounds", examples, values.len())?;
+    let what = "row";
+    if let Some(index) = values.iter().position(|v| !(0.0..=1.0).contains(v)) {
+        let value = values[index];
+        return Err(Error::Bound { what, index, value });
+    }
+    if values.iter().all(|v| *v == 0.0) {
+        return Err(Error::NoExamples);
+    }
+    Ok(())
+}
+
+/// A = Σ a_i.
+fn supply(row_bounds: Option<&[f64]>, examples: usize) -> f64 {
+    row_bounds.map_or(examples as f64, |a| a.iter().sum())
+}
+
+/// Rejects what is not the logarithm of a number in [0, 1], up to rounding.
+fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
+    let fine = |l: &f32| *l <= SUM_TOLERANCE as f32; // false for NaN
+    match log_p.iter().position(|l| !fine(l)) {
+        None => Ok(()),
+        Some(class) => Err(Error::LogProbability {
+            row,
+            class,
+            value: f64::from(log_p[class]),
+        }),
+    }
+}
+
+fn check_row(row: usize, log_p: &[f32]) -> Result<(), Error> {
+    check_values(row, log_p)?;
+    let sum = f64::from(log_p.iter().map(|l| l.exp()).sum::<f32>());
+    if (sum - 1.0).abs() <= SUM_TOLERANCE {
+        return Ok(());
+    }
+    Err(Error::NotNormalised { row, sum })
+}
