@@ -2,6 +2,8 @@
 
 pub mod allocation;
 #[cfg(feature = "data")]
+pub mod augment;
+#[cfg(feature = "data")]
 pub mod data;
 mod error;
 #[cfg(feature = "data")]
