@@ -9,6 +9,12 @@
 
 use crate::linear::cholesky_solve;
 
+/// Longest accelerated step, in multiples of the plain one.
+const LONGEST_RATIO: f64 = 100.0;
+
+/// Longest accelerated step, in units of ε.
+const LONGEST: f64 = 30.0;
+
 #[derive(Debug)]
 pub(crate) struct Anderson {
     memory: usize,
@@ -76,6 +82,19 @@ impl Anderson {
         for ((dx, dr), &weight) in self.steps.iter().zip(&gamma) {
             for ((n, dx), dr) in next.iter_mut().zip(dx).zip(dr) {
                 *n -= weight * (dx + dr);
+            }
+        }
+        // On a plateau all steps are alike and their differences mere rounding: however much they promise,
+        // go no further than is sensible.
+        let largest =
+            |values: &mut dyn Iterator<Item = f64>| values.fold(0.0f64, |m, v| m.max(v.abs()));
+        let plain = largest(&mut r.iter().copied());
+        let stride = largest(&mut next.iter().zip(x).map(|(n, x)| n - x));
+        let longest = (LONGEST_RATIO * plain).min(LONGEST);
+        if stride > longest {
+            let shrink = longest / stride;
+            for (n, &x) in next.iter_mut().zip(x) {
+                *n = x + shrink * (*n - x);
             }
         }
     }
