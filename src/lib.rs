@@ -10,6 +10,7 @@ mod exp;
 mod gibbs;
 mod linear;
 mod marginals;
+mod newton;
 mod plan;
 mod potentials;
 mod problem;
@@ -28,6 +29,7 @@ pub use cost::{
 };
 pub use error::{Error, Side};
 pub use marginals::{Marginals, Slack};
+pub use newton::Newton;
 pub use plan::{Entry, Plan};
 pub use potentials::Potentials;
 pub use problem::Problem;

@@ -18,6 +18,7 @@ use core::ops::ControlFlow;
 pub use epsilon::Epsilon;
 
 pub(crate) use driver::{Limits, Outcome, drive};
+pub(crate) use epsilon::check_epsilon;
 
 use crate::cost::Widened;
 use crate::plan::Shape;

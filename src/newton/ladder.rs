@@ -1,0 +1,86 @@
+//! Getting down to a small ε from afar.
+//!
+//! At small ε the semi-dual is nearly piecewise linear: Newton's model holds over steps of a few ε only, and
+//! a start that is many ε away takes many of them. A larger ε sees further. So: try; where it does not
+//! converge in a few sweeps, climb to a larger ε until it does, then come back down, halving the way (in
+//! logarithm) where a rung is too far.
+
+use super::ascent::{Limits, ascend};
+use crate::sinkhorn::Outcome;
+use crate::sweep::{Curvature, Target};
+use crate::{Error, Status};
+
+/// Sweeps to try before a rung counts as too far.
+const TRY: usize = 12;
+
+/// Factor between rungs on the way up.
+const RUNG: f64 = 4.0;
+
+/// Ascends at `epsilon`, by way of larger ones where that is needed. The backend's last sweep is at the
+/// outcome's potentials.
+pub(crate) fn descend<B: Curvature + ?Sized>(
+    backend: &mut B,
+    target: &mut Target,
+    g: Vec<f64>,
+    epsilon: f64,
+    spent: usize,
+    limits: &Limits<'_>,
+) -> Result<Outcome, Error> {
+    // A rung must place even the smallest masses, or the next one down starts far away for them.
+    let least = target
+        .wanted
+        .iter()
+        .copied()
+        .filter(|w| *w > 0.0)
+        .fold(f64::INFINITY, f64::min);
+    let rough = limits.tolerance.max((0.2 * least / target.total).min(0.05));
+    let mut g = g;
+    let mut iterations = spent;
+    let mut rungs = vec![epsilon];
+    let mut solved: Option<f64> = None;
+    loop {
+        let here = rungs.last().copied().unwrap_or(epsilon);
+        let last = rungs.len() <= 1;
+        // No rung is left between here and the last one solved: stay until it is done.
+        let patient = solved.is_some_and(|s| s < 1.2 * here) || here > 1e12 * epsilon;
+        let cap = if patient {
+            limits.max_iterations
+        } else {
+            limits.max_iterations.min(iterations + TRY)
+        };
+        let rung = Limits {
+            tolerance: if last { limits.tolerance } else { rough },
+            max_iterations: cap,
+            observer: limits.observer,
+        };
+        let outcome = ascend(backend, target, g, here, iterations, &rung)?;
+        iterations = outcome.iterations;
+        let done = match outcome.status {
+            Status::Converged => true,
+            Status::Stalled => !last || outcome.violation <= limits.tolerance || patient,
+            Status::Stopped => return Ok(outcome),
+            Status::IterationLimit => false,
+        };
+        if (last && done) || iterations >= limits.max_iterations {
+            if !last {
+                // Out of sweeps on the way: say so at the ε that was asked for.
+                let end = Limits {
+                    max_iterations: 0,
+                    ..*limits
+                };
+                return ascend(backend, target, outcome.g, epsilon, iterations, &end);
+            }
+            return Ok(outcome);
+        }
+        g = outcome.g;
+        if done {
+            solved = Some(here);
+            rungs.pop();
+        } else {
+            rungs.push(match solved {
+                Some(above) => (here * above).sqrt(),
+                None => here * RUNG,
+            });
+        }
+    }
+}

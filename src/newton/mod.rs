@@ -1,0 +1,291 @@
+//! Newton's method on the semi-dual, for problems with few columns (or few rows).
+//!
+//! ```text
+//! J(g) = Σ_i a_i f_i(g) + Σ_j b_j g_j      ∇J = b − colsum(g)      ∇²J = −(diag(colsum) − Σ_i P_i P_iᵀ / a_i)/ε
+//! ```
+//!
+//! Eliminating the rows leaves a smooth concave function of k + 1 variables; gradient and curvature come
+//! out of one sweep. At small ε almost every row has one or two columns with visible mass, so the
+//! curvature costs little more than the sweep itself. A cold start first solves a small sample of rows,
+//! annealing ε there, then a larger sample, then the whole: most sweeps are over few rows.
+
+mod ascent;
+mod ladder;
+mod sample;
+mod step;
+
+use core::marker::PhantomData;
+use core::ops::ControlFlow;
+
+use ascent::{Limits, ascend};
+use ladder::descend;
+use sample::Sampled;
+
+use crate::cost::Widened;
+use crate::sinkhorn::{Outcome, answer, check_epsilon, check_tolerance};
+use crate::solver::Observer;
+use crate::sweep::{Streamed, Target};
+use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+
+/// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
+///
+/// Memory is O(rows + side²) with `side` the smaller number of rows or columns; time per iteration one
+/// sweep and one factorisation of that side.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Newton, Problem};
+/// let cost = [0.0, 1.0, 4.0, 1.0, 0.0, 1.0];
+/// let problem = Problem::new(Dense::new(&cost, 2, 3)?, Marginals::uniform(2, 3)?)?;
+/// let solution = Newton::new(0.01).tolerance(1e-12).solve(&problem)?;
+/// assert!(solution.status().is_converged());
+/// assert!((solution.objective() - 0.5).abs() < 1e-9);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Newton {
+    epsilon: f64,
+    tolerance: f64,
+    max_iterations: usize,
+    observer: Option<Observer>,
+}
+
+/// Rows of the smallest sample, and of the next relative to the last.
+const SAMPLE: usize = 2048;
+const GROWTH: usize = 6;
+
+/// Divisor of ε between stages of a cold start.
+const COOLING: f64 = 4.0;
+
+impl Newton {
+    /// A solver at this regularisation, in the units of the cost.
+    pub fn new(epsilon: f64) -> Self {
+        Self {
+            epsilon,
+            tolerance: 1e-6,
+            max_iterations: 1_000,
+            observer: None,
+        }
+    }
+
+    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Most sweeps over the whole problem. Default 1,000.
+    pub fn max_iterations(mut self, sweeps: usize) -> Self {
+        self.max_iterations = sweeps;
+        self
+    }
+
+    /// Calls back after every sweep over the whole problem; [`ControlFlow::Break`] stops.
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(Observer::new(callback));
+        self
+    }
+
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::Blocked`] where the
+    /// cost has no answer.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        self.run(problem, None)
+    }
+
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        self.run(problem, Some(start))
+    }
+
+    fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        check_epsilon(self.epsilon)?;
+        check_tolerance(self.tolerance)?;
+        let start = start
+            .map(|s| Target::new(problem.marginals()).start(s))
+            .transpose()?;
+        if problem.cols() <= problem.rows() {
+            return self.tall(problem, start);
+        }
+        // Wide: the same on the transposed question, then one sweep the right way round to make the
+        // rows exact again, which can only lower the violation.
+        let turned = problem.transposed();
+        let start = match start {
+            None => None,
+            Some(g) => Some(self.rows_of(problem, g)?),
+        };
+        let other = self.tall(&turned, start)?;
+        let (status, iterations) = (other.status(), other.iterations());
+        let found = other.into_potentials().transposed();
+        let mut target = Target::new(problem.marginals());
+        let g = target.start(&found)?;
+        let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
+        let mut sums = vec![0.0; g.len()];
+        crate::sweep::Backend::sweep(&mut backend, &target.scaling(self.epsilon, &g), &mut sums)?;
+        target.add_slack_row(self.epsilon, &g, &mut sums);
+        let violation = target.violation(&sums);
+        let outcome = Outcome {
+            g,
+            epsilon: self.epsilon,
+            status,
+            iterations: iterations + 1,
+            violation,
+        };
+        answer(problem, &target, &mut backend, outcome)
+    }
+
+    /// Row potentials that belong to column potentials: the start of the transposed problem.
+    fn rows_of<T: Real, C: Cost<T>>(
+        &self,
+        problem: &Problem<T, C>,
+        g: Vec<f64>,
+    ) -> Result<Vec<f64>, Error> {
+        let target = Target::new(problem.marginals());
+        let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
+        let mut sums = vec![0.0; g.len()];
+        crate::sweep::Backend::sweep(&mut backend, &target.scaling(self.epsilon, &g), &mut sums)?;
+        let mut f = vec![0.0; problem.rows() + 1];
+        crate::sweep::Backend::row_potentials(&mut backend, &mut f[..problem.rows()])?;
+        f[problem.rows()] = if target.slack.row > 0.0 {
+            target.slack_row(self.epsilon, &g, &mut sums)
+        } else {
+            f64::NEG_INFINITY
+        };
+        Ok(f)
+    }
+
+    fn tall<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut target = Target::new(problem.marginals());
+        let masses = problem.marginals().rows();
+        let g = match start {
+            Some(g) => g,
+            None => self.cold(problem.cost(), masses, &mut target),
+        };
+        let limits = Limits {
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+            observer: self.observer.as_ref(),
+        };
+        let mut spent = 0;
+        let mut g = g;
+        if 8.0 * T::epsilon().widen() <= self.tolerance {
+            let mut backend = Streamed::new(problem.cost(), masses);
+            let outcome = descend(&mut backend, &mut target, g, self.epsilon, 0, &limits)?;
+            if outcome.status != Status::Stalled || T::epsilon().widen() < 1e-12 {
+                return answer(problem, &target, &mut backend, outcome);
+            }
+            (g, spent) = (outcome.g, outcome.iterations);
+        }
+        // The scalar has no more digits: go on in f64.
+        let wide = Widened {
+            cost: problem.cost(),
+            scalar: PhantomData::<fn() -> T>,
+        };
+        let mut backend = Streamed::new(&wide, masses);
+        let outcome = descend(&mut backend, &mut target, g, self.epsilon, spent, &limits)?;
+        answer(problem, &target, &mut backend, outcome)
+    }
+
+    /// Potentials to begin with: small samples first, ε annealed on the smallest.
+    ///
+    /// What goes wrong on a sample (a column none of its rows may use, say) need not be wrong with the
+    /// whole: the start is then simply less good, and the whole problem has the last word.
+    fn cold<T: Real, C: Cost<T> + ?Sized>(
+        &self,
+        cost: &C,
+        masses: &[f64],
+        target: &mut Target,
+    ) -> Vec<f64> {
+        let mut g = target.rest();
+        let (n, k) = (masses.len(), cost.cols());
+        let mut count = SAMPLE.max(32 * k).min(n);
+        let mut first = true;
+        loop {
+            let part = Sampled::new(cost, count);
+            let weights = part.masses(masses);
+            let mut backend = Streamed::new(&part, &weights);
+            // What a sample of this size knows about the whole.
+            let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
+            let mut stages = vec![self.epsilon];
+            if first {
+                let spread = spread(&part);
+                while stages[stages.len() - 1] * COOLING < spread {
+                    stages.push(stages[stages.len() - 1] * COOLING);
+                }
+            }
+            while let Some(epsilon) = stages.pop() {
+                let last = stages.is_empty();
+                let limits = Limits {
+                    tolerance: if last {
+                        know.max(self.tolerance)
+                    } else {
+                        0.05f64.max(know)
+                    },
+                    max_iterations: if last { 100 } else { 30 },
+                    observer: None,
+                };
+                match ascend(&mut backend, target, g.clone(), epsilon, 0, &limits) {
+                    Ok(outcome) => g = outcome.g,
+                    Err(_) => break,
+                }
+            }
+            first = false;
+            if count * GROWTH > n {
+                return g;
+            }
+            count *= GROWTH;
+        }
+    }
+}
+
+/// How far the costs of a typical row are apart: the first ε of a cold start.
+fn spread<T: Real, C: Cost<T>>(cost: &C) -> f64 {
+    let mut line = vec![T::zero(); cost.cols()];
+    let rows = cost.rows().min(64);
+    let mut total = 0.0;
+    for r in 0..rows {
+        let i = r * cost.rows() / rows;
+        cost.fill(i..i + 1, &mut line);
+        let finite = || line.iter().map(|c| c.widen()).filter(|c| c.is_finite());
+        let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), c| {
+            (l.min(c), h.max(c))
+        });
+        if high > low {
+            total += high - low;
+        }
+    }
+    0.5 * total / rows.max(1) as f64
+}
+
+impl<T: Real> Solver<T> for Newton {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Self::solve(self, problem)
+    }
+}
