@@ -13,7 +13,7 @@
 //! Both are evaluated from the costs in `f64`, independently of how the answer was found. For an exact
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
 
-use crate::plan::{Plan, Shape};
+use crate::plan::{Plan, Shape, unplaced};
 use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Potentials, Problem, Real};
 
@@ -268,8 +268,10 @@ impl<T: Real, C: Cost<T>> Judge<'_, T, C> {
                 (row, corner)
             }
             Shape::Sparse(_) => {
-                let row = (0..k).map(|j| (m.cols()[j] - real[j]).max(0.0)).collect();
-                (row, (slack.col - real[k]).max(0.0))
+                let row = m.cols().iter().zip(real);
+                let row = row.map(|(&c, &sum)| unplaced(c, sum, c, slack.row_cost));
+                let corner = unplaced(slack.col, real[k], m.total(), slack.corner_cost);
+                (row.collect(), corner)
             }
         }
     }

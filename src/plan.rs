@@ -54,6 +54,17 @@ impl SparseRows {
     }
 }
 
+/// What is left of `whole`: a sparse plan leaves its slack unsaid. Where slack is forbidden, rounding of
+/// the masses (of magnitude `scale`) must not be read as mass of infinite cost.
+pub(crate) fn unplaced(whole: f64, given: f64, scale: f64, cost: f64) -> f64 {
+    let rest = (whole - given).max(0.0);
+    if cost == f64::INFINITY && rest <= 1e-13 * scale {
+        0.0
+    } else {
+        rest
+    }
+}
+
 /// One entry of a plan: `mass` goes from `row` to `col`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Entry {
@@ -126,8 +137,9 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                     row[j] = p;
                     given += p;
                 }
-                if self.problem.marginals().slack().col > 0.0 {
-                    (mass - given).max(0.0)
+                let slack = self.problem.marginals().slack();
+                if slack.col > 0.0 {
+                    unplaced(mass, given, mass, slack.col_cost)
                 } else {
                     0.0
                 }

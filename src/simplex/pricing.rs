@@ -1,0 +1,159 @@
+//! Which arc enters: multiple partial pricing.
+//!
+//! ```text
+//! gain(i, j) = f_i + g_j − C_ij      an arc with a positive gain makes the plan cheaper by gain × mass
+//! ```
+//!
+//! Lines are scanned in turn and each puts its best arc on a short list; then the best of the list
+//! enters, again and again while the list stays good, before any more of the cost is read. So a scan of
+//! a line, which is memory traffic, serves several pivots, which are not. A full round without a gain
+//! is the proof of optimality.
+//!
+//! What counts as a gain is judged against the size of the three numbers it is the difference of, so
+//! that costs of very different magnitudes in one problem do not hide each other's last digits.
+
+use core::ops::ControlFlow;
+
+use super::lines::{Lines, Phase};
+use super::tree::Tree;
+use crate::{Cost, Real};
+
+/// Gains below this share of the terms they are made of are taken for rounding while pivoting.
+pub(super) const COARSE: f64 = 2e-13;
+
+/// The same for the last look, at prices worked out afresh from the tree.
+pub(super) const FINE: f64 = 4e-15;
+
+/// Lines on the short list at most.
+const LISTED: usize = 8;
+
+struct Candidate {
+    row: usize,
+    col: usize,
+    cost: f64,
+}
+
+/// How a run of pivots ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// No arc has a gain.
+    Optimal,
+    /// The cap on pivots came first.
+    Limit,
+    /// The caller wanted to stop.
+    Stopped,
+}
+
+/// Pivots until no gain above `tolerance` is left.
+pub(super) struct Pricer {
+    next: usize,
+    list: Vec<Candidate>,
+}
+
+impl Pricer {
+    pub(super) fn new() -> Self {
+        Self {
+            next: 0,
+            list: Vec::with_capacity(LISTED),
+        }
+    }
+
+    /// Runs to optimality or until `before` a pivot says to stop.
+    pub(super) fn run<T: Real, C: Cost<T>>(
+        &mut self,
+        tree: &mut Tree,
+        lines: &mut Lines<'_, T, C>,
+        takes_part: &[bool],
+        tolerance: f64,
+        mut before: impl FnMut() -> ControlFlow<Outcome>,
+    ) -> Outcome {
+        let rows = lines.rows();
+        let mut quiet = 0;
+        while quiet < rows {
+            // Scan until the list is full or a round is complete.
+            self.list.clear();
+            while self.list.len() < LISTED && quiet < rows {
+                let i = self.next;
+                self.next = if i + 1 == rows { 0 } else { i + 1 };
+                quiet += 1;
+                if takes_part[i]
+                    && let Some(found) = best_gain(tree, lines, i, tolerance)
+                {
+                    self.list.push(found);
+                }
+            }
+            // Enter the best while there is one.
+            while let Some((at, gain)) = self.best(tree, tolerance) {
+                if let ControlFlow::Break(outcome) = before() {
+                    return outcome;
+                }
+                let Candidate { row, col, .. } = self.list.swap_remove(at);
+                tree.pivot(row, col, gain);
+                quiet = 0;
+            }
+        }
+        Outcome::Optimal
+    }
+
+    /// The best candidate that still has a gain; the others are struck off.
+    fn best(&mut self, tree: &Tree, tolerance: f64) -> Option<(usize, f64)> {
+        let mut best: Option<(usize, f64)> = None;
+        let mut at = 0;
+        while at < self.list.len() {
+            let c = &self.list[at];
+            match gain(tree.f()[c.row], tree.g()[c.col], c.cost, tolerance) {
+                None => {
+                    self.list.swap_remove(at);
+                }
+                Some(gain) => {
+                    if best.is_none_or(|b| gain > b.1) {
+                        best = Some((at, gain));
+                    }
+                    at += 1;
+                }
+            }
+        }
+        best
+    }
+}
+
+/// `f + g − c` where that is more than rounding.
+fn gain(f: f64, g: f64, c: f64, tolerance: f64) -> Option<f64> {
+    let gain = f - (c - g);
+    (gain > tolerance * (f.abs() + g.abs() + c.abs())).then_some(gain)
+}
+
+/// The best arc of a line, if it has a gain.
+fn best_gain<T: Real, C: Cost<T>>(
+    tree: &Tree,
+    lines: &mut Lines<'_, T, C>,
+    i: usize,
+    tolerance: f64,
+) -> Option<Candidate> {
+    let (f, g) = (tree.f()[i], tree.g());
+    let (least, j) = lines.cheapest(i, g);
+    let rest = f - least;
+    if rest <= 0.0 {
+        return None;
+    }
+    // In phase one all numbers are small integers.
+    if lines.phase == Phase::Feasibility && rest < 0.5 {
+        return None;
+    }
+    let cost = lines.at(i, j);
+    if gain(f, g[j], cost, tolerance).is_some() {
+        return Some(Candidate {
+            row: i,
+            col: j,
+            cost,
+        });
+    }
+    // The largest difference may be the rounding of two huge numbers and hide a smaller, real one.
+    if rest > tolerance * 4.0 * f.abs() {
+        return (0..g.len()).find_map(|col| {
+            let cost = lines.at(i, col);
+            gain(f, g[col], cost, tolerance).map(|_| Candidate { row: i, col, cost })
+        });
+    }
+    None
+}

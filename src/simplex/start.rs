@@ -1,0 +1,313 @@
+//! A first feasible plan: every row in turn fills the columns that are cheapest for it.
+//!
+//! Each step empties a row or fills a column, so the arcs form a forest and are a basis at once. Where
+//! forbidden pairs leave rows and columns over, they are paired regardless; phase one then moves that
+//! mass to allowed pairs, or proves that it cannot be done.
+
+use super::lines::{Lines, Phase};
+use super::tree::Tree;
+use crate::{Cost, Error, Marginals, Real, Side};
+
+/// What is left of a mass after subtractions is rounding below this share of it.
+const DUST: f64 = 1e-14;
+
+/// Arcs within this share of the terms of their reduced cost are taken for tight.
+const TIGHT: f64 = 1e-12;
+
+/// Masses of the rows and columns, slack at the end where it carries mass.
+pub(super) struct Masses {
+    pub(super) rows: Vec<f64>,
+    pub(super) cols: Vec<f64>,
+}
+
+impl Masses {
+    pub(super) fn new(marginals: &Marginals) -> Self {
+        let slack = marginals.slack();
+        let with = |masses: &[f64], extra: f64| {
+            let mut all = masses.to_vec();
+            all.extend((extra > 0.0).then_some(extra));
+            all
+        };
+        Self {
+            rows: with(marginals.rows(), slack.row),
+            cols: with(marginals.cols(), slack.col),
+        }
+    }
+}
+
+/// Looks at every entry once: NaN and −∞ are errors, and so is a mass all of whose pairs are forbidden.
+pub(super) fn check<T: Real, C: Cost<T>>(
+    lines: &mut Lines<'_, T, C>,
+    marginals: &Marginals,
+) -> Result<(), Error> {
+    let slack = marginals.slack();
+    let (n, k) = (marginals.rows().len(), marginals.cols().len());
+    let mut least = vec![T::infinity(); k];
+    let to_slack = slack.col > 0.0 && slack.col_cost < f64::INFINITY;
+    for i in 0..n {
+        let line = lines.line(i);
+        let (sound, open) = survey(line, &mut least);
+        let wrong = |c: &T| c.is_nan() || *c == T::neg_infinity();
+        if !sound && let Some(col) = line.iter().position(wrong) {
+            return Err(Error::Cost {
+                row: i,
+                col,
+                value: line[col].widen(),
+            });
+        }
+        let mass = marginals.rows()[i];
+        if mass > 0.0 && !open && !to_slack {
+            return Err(Error::Blocked {
+                side: Side::Rows,
+                index: i,
+                mass,
+            });
+        }
+    }
+    let from_slack = slack.row > 0.0 && slack.row_cost < f64::INFINITY;
+    for (index, (least, &mass)) in least.iter().zip(marginals.cols()).enumerate() {
+        if mass > 0.0 && *least == T::infinity() && !from_slack {
+            return Err(Error::Blocked {
+                side: Side::Cols,
+                index,
+                mass,
+            });
+        }
+    }
+    let corner = slack.corner_cost < f64::INFINITY;
+    let corner = corner && slack.row > 0.0 && slack.col > 0.0;
+    for (side, mass, open) in [
+        (
+            Side::SlackRow,
+            slack.row,
+            corner || slack.row_cost < f64::INFINITY,
+        ),
+        (
+            Side::SlackCol,
+            slack.col,
+            corner || slack.col_cost < f64::INFINITY,
+        ),
+    ] {
+        if mass > 0.0 && !open {
+            return Err(Error::Blocked {
+                side,
+                index: 0,
+                mass,
+            });
+        }
+    }
+    Ok(())
+}
+
+crate::simd::dispatch! {
+    /// Lowers `least` to the line's entries; whether all are numbers or +∞, and whether any is finite.
+    fn survey<T: Real>(line: &[T], least: &mut [T]) -> (bool, bool) {
+        let (mut sound, mut open) = (true, false);
+        for (&c, l) in line.iter().zip(least) {
+            sound &= c > T::neg_infinity();
+            open |= c < T::infinity();
+            *l = if c < *l { c } else { *l };
+        }
+        (sound, open)
+    }
+}
+
+/// A starting plan: its arcs, and whether any of them is forbidden.
+pub(super) struct Plan {
+    pub(super) arcs: Vec<(usize, usize, f64)>,
+    pub(super) forbidden: bool,
+}
+
+/// Rows take from the columns with the least `C_ij − g_j` that have room.
+pub(super) fn greedy<T: Real, C: Cost<T>>(
+    lines: &mut Lines<'_, T, C>,
+    masses: &Masses,
+    g: &[f64],
+) -> Plan {
+    let mut hands = Hands::new(masses);
+    hands.fill(lines, g);
+    hands.finish()
+}
+
+/// Starts from prices that may be optimal: where arcs are tight at them, `C_ij = f_i + g_j`, a node with
+/// a single tight arc must use it. Peeling such leaves off rebuilds the plan of an optimal tree exactly;
+/// what is left, where ties close cycles or the prices are not optimal, is placed greedily.
+pub(super) fn peel<T: Real, C: Cost<T>>(
+    lines: &mut Lines<'_, T, C>,
+    masses: &Masses,
+    g: &[f64],
+) -> Plan {
+    let mut hands = Hands::new(masses);
+    let (rows, cols) = (masses.rows.len(), masses.cols.len());
+    let mut tight: Vec<(usize, usize)> = Vec::with_capacity(rows + cols);
+    let open = hands.open(g);
+    for i in (0..rows).filter(|&i| masses.rows[i] > 0.0) {
+        let most = (4 * (rows + cols)).saturating_sub(tight.len());
+        let (f, _) = lines.cheapest(i, &open);
+        if f < f64::INFINITY {
+            let near = |j: &usize| {
+                let c = lines.at(i, *j);
+                let scale = c.abs() + open[*j].abs() + f.abs();
+                scale < f64::INFINITY && c - open[*j] - f <= TIGHT * scale
+            };
+            tight.extend((0..cols).filter(near).take(most).map(|j| (i, j)));
+        }
+    }
+    hands.peel(&tight);
+    hands.fill(lines, g);
+    hands.finish()
+}
+
+/// Masses that are still to be placed, and the arcs placed so far.
+struct Hands<'a> {
+    masses: &'a Masses,
+    left: Vec<f64>,
+    room: Vec<f64>,
+    arcs: Vec<(usize, usize, f64)>,
+}
+
+impl<'a> Hands<'a> {
+    fn new(masses: &'a Masses) -> Self {
+        Self {
+            masses,
+            left: masses.rows.clone(),
+            room: masses.cols.clone(),
+            arcs: Vec::with_capacity(masses.rows.len() + masses.cols.len()),
+        }
+    }
+
+    /// The prices of columns with room; −∞ for the others.
+    fn open(&self, g: &[f64]) -> Vec<f64> {
+        let open = g.iter().zip(&self.room);
+        open.map(|(&g, &r)| if r > 0.0 { g } else { f64::NEG_INFINITY })
+            .collect()
+    }
+
+    /// Moves what fits from row `i` to column `j`; at least one of them is done afterwards.
+    fn place(&mut self, i: usize, j: usize) {
+        let moved = self.left[i].min(self.room[j]);
+        self.arcs.push((i, j, moved));
+        let dust = DUST * self.masses.rows[i].max(self.masses.cols[j]);
+        for rest in [&mut self.left[i], &mut self.room[j]] {
+            *rest -= moved;
+            if *rest <= dust {
+                *rest = 0.0;
+            }
+        }
+    }
+
+    fn fill<T: Real, C: Cost<T>>(&mut self, lines: &mut Lines<'_, T, C>, g: &[f64]) {
+        let mut open = self.open(g);
+        for i in 0..self.left.len() {
+            while self.left[i] > 0.0 {
+                let (price, j) = lines.cheapest(i, &open);
+                if price == f64::INFINITY {
+                    break;
+                }
+                self.place(i, j);
+                if self.room[j] == 0.0 {
+                    open[j] = f64::NEG_INFINITY;
+                }
+            }
+        }
+    }
+
+    fn peel(&mut self, tight: &[(usize, usize)]) {
+        let rows = self.left.len();
+        let nodes = rows + self.room.len();
+        let ends = |at: usize| [tight[at].0, rows + tight[at].1];
+        let mut around: Vec<Vec<u32>> = vec![Vec::new(); nodes];
+        for at in 0..tight.len() {
+            for v in ends(at) {
+                around[v].push(at as u32);
+            }
+        }
+        let mut degree: Vec<usize> = around.iter().map(Vec::len).collect();
+        let mut alive = vec![true; tight.len()];
+        let mut leaves: Vec<usize> = (0..nodes).filter(|&v| degree[v] == 1).collect();
+        let mut next = 0;
+        loop {
+            // A leaf if there is one, otherwise any arc of a cycle.
+            let arc = if let Some(v) = leaves.pop() {
+                let mut arcs = around[v].iter().map(|&at| at as usize);
+                arcs.find(|&at| alive[at])
+            } else {
+                while next < tight.len() && !alive[next] {
+                    next += 1;
+                }
+                if next == tight.len() {
+                    return;
+                }
+                Some(next)
+            };
+            let Some(arc) = arc else { continue };
+            self.place(tight[arc].0, tight[arc].1);
+            let done = [
+                self.left[tight[arc].0] == 0.0,
+                self.room[tight[arc].1] == 0.0,
+            ];
+            for (v, done) in ends(arc).into_iter().zip(done) {
+                for &at in &around[v] {
+                    let at = at as usize;
+                    if alive[at] && (at == arc || done) {
+                        alive[at] = false;
+                        for w in ends(at) {
+                            degree[w] -= 1;
+                            if degree[w] == 1 {
+                                leaves.push(w);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Pairs whoever has no allowed partner left, unless it is dust.
+    fn finish(mut self) -> Plan {
+        let over: f64 = self.left.iter().sum();
+        let total: f64 = self.masses.rows.iter().sum();
+        if over <= DUST * total {
+            return Plan {
+                arcs: self.arcs,
+                forbidden: false,
+            };
+        }
+        let mut forbidden = false;
+        let mut j = 0;
+        for i in 0..self.left.len() {
+            while self.left[i] > 0.0 && j < self.room.len() {
+                if self.room[j] > 0.0 {
+                    forbidden = true;
+                    self.place(i, j);
+                } else {
+                    j += 1;
+                }
+            }
+        }
+        Plan {
+            arcs: self.arcs,
+            forbidden,
+        }
+    }
+}
+
+/// The tree of a forest of arcs; columns without mass are closed by a price of −∞.
+pub(super) fn plant<T: Real, C: Cost<T>>(
+    arcs: &[(usize, usize, f64)],
+    lines: &Lines<'_, T, C>,
+    masses: &Masses,
+    g: &[f64],
+) -> Tree {
+    let mut tree = Tree::loose(lines.rows(), lines.cols());
+    for (j, &g) in g.iter().enumerate() {
+        let closed = masses.cols[j] == 0.0;
+        let price = if closed { f64::NEG_INFINITY } else { g };
+        tree.set_price(lines.rows() + j, price);
+    }
+    for &(i, j, flow) in arcs {
+        tree.link(i, j, flow, lines.at(i, j));
+    }
+    debug_assert!(lines.phase == Phase::Feasibility || tree.f().iter().all(|f| f.is_finite()));
+    tree
+}
