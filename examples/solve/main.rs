@@ -1,0 +1,177 @@
+//! Solves a problem given as NumPy files and prints one line of JSON.
+//!
+//! ```text
+//! solve --cost C.npy --rows a.npy --cols b.npy --method auto|sinkhorn|newton|exact [--epsilon E] --tolerance T
+//!       [--slack-row R --slack-col S] [--dtype f32|f64] [--threads N] [--repeat K] [--plan out.npy]
+//! ```
+//!
+//! `ms` is the best of K solves without reading and writing; `violation` the L1 error of the columns over
+//! the total mass; `primal` and `dual` the certificate's bounds. Errors go to stderr with exit code 2.
+#![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod npy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use earthmover::{Cost, Dense, Marginals, Problem, Real, Sinkhorn, Slack, Solution};
+
+/// Solve an optimal-transport problem given as NumPy files.
+#[derive(Parser)]
+struct Arguments {
+    /// Matrix of costs; +inf forbids a pair.
+    #[arg(long)]
+    cost: PathBuf,
+    /// Masses of the rows.
+    #[arg(long)]
+    rows: PathBuf,
+    /// Masses of the columns.
+    #[arg(long)]
+    cols: PathBuf,
+    #[arg(long, value_enum, default_value_t = Method::Auto)]
+    method: Method,
+    /// Entropic regularisation in the units of the cost; every method but `exact` needs one.
+    #[arg(long)]
+    epsilon: Option<f64>,
+    /// L1 error of the column sums, relative to the total mass, at which to stop.
+    #[arg(long, default_value_t = 1e-6)]
+    tolerance: f64,
+    /// Mass of the slack row.
+    #[arg(long, default_value_t = 0.0)]
+    slack_row: f64,
+    /// Mass of the slack column.
+    #[arg(long, default_value_t = 0.0)]
+    slack_col: f64,
+    /// Precision of the cost while solving.
+    #[arg(long, value_enum, default_value_t = Dtype::F64)]
+    dtype: Dtype,
+    /// Threads of the sweeps; all cores where left out.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Solves this often and reports the fastest.
+    #[arg(long, default_value_t = 1)]
+    repeat: usize,
+    /// Writes the plan, without slack, to this file.
+    #[arg(long)]
+    plan: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Method {
+    Auto,
+    Sinkhorn,
+    Newton,
+    Exact,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Dtype {
+    F32,
+    F64,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<String, String> {
+    let cost = npy::read(&arguments.cost)?;
+    let &[rows, cols] = &cost.shape[..] else {
+        return Err(format!(
+            "the cost has shape {:?}; expected a matrix",
+            cost.shape
+        ));
+    };
+    let (a, b) = (npy::read(&arguments.rows)?, npy::read(&arguments.cols)?);
+    let slack = Slack {
+        row: arguments.slack_row,
+        col: arguments.slack_col,
+        ..Slack::NONE
+    };
+    let marginals =
+        Marginals::with_slack(&a.entries, &b.entries, slack).map_err(|e| e.to_string())?;
+    let work = || match arguments.dtype {
+        Dtype::F64 => answer(arguments, &cost.entries, rows, cols, marginals),
+        Dtype::F32 => {
+            let narrow: Vec<f32> = cost.entries.iter().map(|&c| c as f32).collect();
+            answer(arguments, &narrow, rows, cols, marginals)
+        }
+    };
+    #[cfg(feature = "rayon")]
+    if let Some(threads) = arguments.threads {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        return pool.map_err(|e| e.to_string())?.install(work);
+    }
+    work()
+}
+
+fn answer<T: Real>(
+    arguments: &Arguments,
+    cost: &[T],
+    rows: usize,
+    cols: usize,
+    marginals: Marginals,
+) -> Result<String, String> {
+    let cost = Dense::new(cost, rows, cols).map_err(|e| e.to_string())?;
+    let problem = Problem::new(cost, marginals).map_err(|e| e.to_string())?;
+    let (mut best, mut last) = (f64::INFINITY, None);
+    for _ in 0..arguments.repeat.max(1) {
+        let start = Instant::now();
+        let solution = solve(arguments, &problem)?;
+        best = best.min(1e3 * start.elapsed().as_secs_f64());
+        last = Some(solution);
+    }
+    let solution = last.ok_or("nothing was solved")?;
+    if let Some(path) = &arguments.plan {
+        npy::write(path, &solution.plan().to_dense(), rows, cols)?;
+    }
+    let certificate = solution.certificate();
+    Ok(format!(
+        "{{\"ms\":{best},\"iterations\":{},\"status\":\"{}\",\"primal\":{},\"dual\":{},\"violation\":{},\"mass\":{}}}",
+        solution.iterations(),
+        solution.status(),
+        json(certificate.primal),
+        json(certificate.dual),
+        json(solution.violation()),
+        json(certificate.mass),
+    ))
+}
+
+fn solve<'p, T: Real, C: Cost<T>>(
+    arguments: &Arguments,
+    problem: &'p Problem<T, C>,
+) -> Result<Solution<'p, T, C>, String> {
+    let entropic = || {
+        let missing = "--epsilon is missing; only --method exact does without";
+        arguments.epsilon.ok_or_else(|| missing.to_string())
+    };
+    match arguments.method {
+        Method::Auto | Method::Sinkhorn => Sinkhorn::new(entropic()?)
+            .tolerance(arguments.tolerance)
+            .max_iterations(100_000)
+            .solve(problem),
+        Method::Newton | Method::Exact => return Err("this method is not there yet".into()),
+    }
+    .map_err(|e| e.to_string())
+}
+
+/// JSON has no infinity and no NaN; Python's reader knows these words for them.
+fn json(x: f64) -> String {
+    match x {
+        x if x.is_nan() => "NaN".into(),
+        x if x.is_infinite() => if x > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+        x => format!("{x:e}"),
+    }
+}
