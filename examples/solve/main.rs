@@ -17,7 +17,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use earthmover::{Cost, Dense, Marginals, Problem, Real, Sinkhorn, Slack, Solution};
+use earthmover::{
+    Cost, Dense, Marginals, NetworkSimplex, Newton, Problem, Real, Sinkhorn, Slack, Solution,
+};
 
 /// Solve an optimal-transport problem given as NumPy files.
 #[derive(Parser)]
@@ -162,7 +164,10 @@ fn solve<'p, T: Real, C: Cost<T>>(
             .tolerance(arguments.tolerance)
             .max_iterations(100_000)
             .solve(problem),
-        Method::Newton | Method::Exact => return Err("this method is not there yet".into()),
+        Method::Newton => Newton::new(entropic()?)
+            .tolerance(arguments.tolerance)
+            .solve(problem),
+        Method::Exact => NetworkSimplex::new().solve(problem),
     }
     .map_err(|e| e.to_string())
 }
