@@ -4,6 +4,7 @@
 //! minimise  Σ_ij C_ij P_ij    subject to   P ≥ 0,   Σ_j P_ij = a_i,   Σ_i P_ij = b_j
 //! ```
 mod certificate;
+mod contracted;
 pub mod cost;
 mod error;
 mod exp;
@@ -24,6 +25,7 @@ pub mod sweep;
 mod tiles;
 
 pub use certificate::Certificate;
+pub use contracted::Contracted;
 pub use cost::{
     Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud,
     SquaredEuclidean,

@@ -1,0 +1,302 @@
+//! Some rows, all columns, brought to optimality: place by price, then move along shortest paths.
+//!
+//! Invariants, up to rounding, from the first step to the last:
+//!
+//! * every row's mass is placed, and only in columns where h_iv − Δ_v is least for that row;
+//! * hence every arc of the contracted graph has length ≥ 0.
+//!
+//! A round finds the distances d from all columns that hold too much, raises every price by
+//! min(d_v, D) where D is the distance of the farthest column reached that holds too little (the arcs of
+//! the forest become tight, none becomes negative), and sends mass down the forest. When no column
+//! holds too little the plan is feasible and the invariants are its proof of optimality.
+
+use super::arcs::Arcs;
+use super::holdings::Holdings;
+use super::paths::{Paths, SOURCE};
+use super::table::{NOWHERE, Place, Table};
+use crate::{Cost, Real};
+
+/// Shares of a mass below this are rounding.
+const SPECK: f64 = 16.0 * f64::EPSILON;
+
+/// Share of the total mass that rounding may leave without a place.
+const LEFT_OVER: f64 = 1e-12;
+
+/// How a level ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum End {
+    /// Optimal.
+    Done,
+    /// This mass has no way.
+    Stranded(f64),
+    /// The caller wanted no more rounds.
+    Cut,
+}
+
+#[derive(Debug)]
+pub(super) struct Level<'a, T, C> {
+    pub(super) table: Table<'a, T, C>,
+    pub(super) places: Vec<Place>,
+    pub(super) holdings: Holdings,
+    /// Mass that each column asks for, slack column last.
+    wanted: Vec<f64>,
+    /// Mass held less mass wanted.
+    surplus: Vec<f64>,
+    /// Δ: how far prices have moved from the ones the level started from.
+    pub(super) moved: Vec<f64>,
+    total: f64,
+}
+
+impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
+    /// Places every row by price. `mass` has one entry per row and, last, the slack row.
+    pub(super) fn new(
+        table: Table<'a, T, C>,
+        places: Vec<Place>,
+        mass: Vec<f64>,
+        wanted: &[f64],
+    ) -> Self {
+        let nodes = table.nodes();
+        let total = crate::marginals::sum(&mass);
+        let mut level = Self {
+            places,
+            holdings: Holdings::new(mass),
+            wanted: wanted.to_vec(),
+            surplus: wanted.iter().map(|w| -w).collect(),
+            moved: vec![0.0; nodes],
+            total,
+            table,
+        };
+        level.place();
+        level
+    }
+
+    fn place(&mut self) {
+        let (n, nodes) = (self.table.rows(), self.table.nodes());
+        let mut carry = vec![0.0; nodes];
+        let mut tied = Vec::new();
+        for (i, place) in self.places.iter().enumerate() {
+            let mass = self.holdings.mass(i);
+            if mass == 0.0 || place.home == NOWHERE {
+                continue;
+            }
+            if place.regret == 0.0 {
+                tied.push(i);
+                continue;
+            }
+            self.holdings.place(i, place.home);
+            // Compensated, so that tiny columns are not lost in the rounding of large ones.
+            let u = place.home as usize;
+            let next = self.surplus[u] + mass;
+            carry[u] += if self.surplus[u].abs() >= mass {
+                (self.surplus[u] - next) + mass
+            } else {
+                (mass - next) + self.surplus[u]
+            };
+            self.surplus[u] = next;
+        }
+        self.surplus
+            .iter_mut()
+            .zip(carry)
+            .for_each(|(s, c)| *s += c);
+        // Rows without a preference go where there is most room: where all costs are equal, as at the
+        // start of training, this alone is the answer but for a handful of rows.
+        let (mut line, mut shifted) = (vec![T::zero(); nodes - 1], vec![0.0; nodes]);
+        for i in tied {
+            self.table.shifted(i, &mut line, &mut shifted);
+            let best = self.places[i].best;
+            let mut home = self.places[i].home as usize;
+            for v in 0..nodes {
+                if shifted[v] == best && self.surplus[v] < self.surplus[home] {
+                    home = v;
+                }
+            }
+            self.places[i].home = home as u32;
+            self.holdings.place(i, home as u32);
+            self.surplus[home] += self.holdings.mass(i);
+        }
+        // The slack row is split anyway: it fills what room its best columns have.
+        let mut left = self.holdings.mass(n);
+        if left > 0.0 {
+            self.table.shifted(n, &mut line, &mut shifted);
+            let best = shifted.iter().copied().fold(f64::INFINITY, f64::min);
+            if best == f64::INFINITY {
+                return;
+            }
+            let tie = best + SPECK * best.abs();
+            let mut shares = Vec::new();
+            let mut first = None;
+            for v in (0..nodes).filter(|&v| shifted[v] <= tie) {
+                let give = left.min(-self.surplus[v]);
+                first = first.or(Some(v));
+                if give > 0.0 {
+                    left -= give;
+                    self.surplus[v] += give;
+                    shares.push((v as u32, give));
+                }
+            }
+            if let Some(v) = first.filter(|_| left > 0.0) {
+                self.surplus[v] += left;
+                match shares.iter_mut().find(|s| s.0 == v as u32) {
+                    Some(share) => share.1 += left,
+                    None => shares.push((v as u32, left)),
+                }
+            }
+            self.holdings.spread(n, shares);
+        }
+    }
+
+    /// Prices of the columns now, slack column last.
+    pub(super) fn prices(&self) -> Vec<f64> {
+        let start = self.table.prices().iter();
+        start.zip(&self.moved).map(|(g, d)| g + d).collect()
+    }
+
+    /// Mass that is not where it should be.
+    pub(super) fn misplaced(&self) -> f64 {
+        let (mut over, mut under) = (0.0, 0.0);
+        for s in &self.surplus {
+            over += s.max(0.0);
+            under -= s.min(0.0);
+        }
+        over.max(under)
+    }
+
+    pub(super) fn total(&self) -> f64 {
+        self.total
+    }
+
+    pub(super) fn wanted(&self) -> &[f64] {
+        &self.wanted
+    }
+
+    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the
+    /// share of misplaced mass.
+    pub(super) fn run(&mut self, mut go_on: impl FnMut(f64) -> bool) -> End {
+        let (n, nodes) = (self.table.rows(), self.table.nodes());
+        let mut paths = Paths::new(nodes);
+        let mut lacking: Vec<bool> = vec![false; nodes];
+        let mut arcs: Option<Arcs<T>> = None;
+        loop {
+            let misplaced = self.misplaced();
+            let mut lacks = 0;
+            let mut spares = 0;
+            for u in 0..nodes {
+                let speck = SPECK * self.wanted[u];
+                lacking[u] = self.surplus[u] < -speck;
+                lacks += usize::from(lacking[u]);
+                spares += usize::from(self.surplus[u] > speck);
+            }
+            if lacks == 0 || spares == 0 {
+                // What is left over by rounding alone is nobody's fault.
+                return if misplaced <= LEFT_OVER * self.total {
+                    End::Done
+                } else {
+                    End::Stranded(misplaced)
+                };
+            }
+            if !go_on(misplaced / self.total) {
+                return End::Cut;
+            }
+            let arcs = arcs.get_or_insert_with(|| self.arcs(n));
+
+            paths.restart((0..nodes).filter(|&u| self.surplus[u] > SPECK * self.wanted[u]));
+            let mut horizon = 0.0;
+            let mut reached = 0;
+            let mut unknown = None;
+            while reached < lacks {
+                let Some(v) = paths.nearest() else { break };
+                let u = paths.parent[v];
+                if u != SOURCE && !arcs.is_known(u as usize, v) {
+                    unknown = Some(u as usize);
+                    break;
+                }
+                if lacking[v] {
+                    reached += 1;
+                    horizon = paths.distance[v];
+                }
+                paths.settle(v, arcs.keys(v), &self.moved);
+            }
+            if reached == 0 {
+                match unknown {
+                    Some(u) => {
+                        arcs.list(&self.table, &self.places, &self.holdings, u, 0);
+                        continue;
+                    }
+                    None if misplaced <= LEFT_OVER * self.total => return End::Done,
+                    None => return End::Stranded(misplaced),
+                }
+            }
+            for (m, d) in self.moved.iter_mut().zip(&paths.distance) {
+                *m += d.min(horizon);
+            }
+            for at in 0..paths.settled.len() {
+                let v = paths.settled[at] as usize;
+                if lacking[v] {
+                    self.send(arcs, &paths, v);
+                }
+            }
+        }
+    }
+
+    fn arcs(&self, n: usize) -> Arcs<T> {
+        let nodes = self.table.nodes();
+        let mut arcs = Arcs::new(nodes, n, &self.holdings);
+        for (u, _) in self.holdings.of(n) {
+            arcs.arrive(&self.table, &self.holdings, n as u32, u as usize);
+        }
+        let typical = (self.total - self.holdings.mass(n)) / n as f64;
+        for u in 0..nodes {
+            // Twice the rows that must come or go, by their mean mass.
+            let rows = 2.0 * self.surplus[u].abs() / typical.max(f64::MIN_POSITIVE);
+            let wanted = (rows as usize).min(n);
+            arcs.list(&self.table, &self.places, &self.holdings, u, wanted);
+        }
+        arcs
+    }
+
+    /// Sends what it can from the root of `sink`'s tree down to `sink`.
+    fn send(&mut self, arcs: &mut Arcs<T>, paths: &Paths, sink: usize) {
+        let mut hops = Vec::new();
+        let mut v = sink;
+        while paths.parent[v] != SOURCE {
+            let u = paths.parent[v] as usize;
+            hops.push((u, v));
+            v = u;
+        }
+        let source = v;
+        let mut amount = self.surplus[source].min(-self.surplus[sink]);
+        if amount <= 0.0 {
+            return;
+        }
+        let mut taken: Vec<Vec<(u32, f64, f64)>> = Vec::with_capacity(hops.len());
+        for &(u, v) in &hops {
+            let mut rows = Vec::new();
+            let sum = arcs.take(&self.holdings, u, v, paths.key[v], amount, &mut rows);
+            amount = amount.min(sum);
+            taken.push(rows);
+        }
+        for (&(u, v), rows) in hops.iter().zip(&taken) {
+            let mut left = amount;
+            let mut gone = 0;
+            for &(row, _, mass) in rows {
+                if left <= 0.0 {
+                    break;
+                }
+                let part = left.min(mass);
+                left -= part;
+                let (has_left, is_new) =
+                    self.holdings.shift(row as usize, u as u32, v as u32, part);
+                if has_left {
+                    gone += 1;
+                    arcs.leave(&self.holdings, row, u);
+                }
+                if is_new {
+                    arcs.arrive(&self.table, &self.holdings, row, v);
+                }
+            }
+            arcs.give_back(&self.holdings, u, v, &rows[gone..]);
+        }
+        self.surplus[source] -= amount;
+        self.surplus[sink] += amount;
+    }
+}

@@ -1,0 +1,217 @@
+//! The costs a level sees: some rows of the problem, and the slack row as one row more.
+//!
+//! ```text
+//! h_iv = C_iv − g⁰_v        v = 0 … k − 1 the columns, v = k the slack column
+//! ```
+//!
+//! Everything in this module's siblings works on these shifted costs: they are small where the starting
+//! potentials g⁰ are good, so that their differences keep more digits than those of the costs.
+
+use crate::{Cost, Real, Slack, simd::dispatch, tiles};
+
+/// Marks a row that has no column.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// Where a row goes if prices alone decide, and what the next best column would cost more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// The least shifted cost h_iu.
+    pub(super) best: f64,
+    /// How much more the second best column costs; +∞ where there is none.
+    pub(super) regret: f64,
+    /// The column u; [`NOWHERE`] where all pairs are forbidden.
+    pub(super) home: u32,
+}
+
+impl Place {
+    const NONE: Self = Self {
+        best: f64::INFINITY,
+        regret: f64::INFINITY,
+        home: NOWHERE,
+    };
+}
+
+/// An entry of the table that is not a cost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Misfit {
+    pub(super) row: usize,
+    pub(super) col: usize,
+    pub(super) value: f64,
+}
+
+/// The rows of a level and the prices it started from.
+#[derive(Debug)]
+pub(super) struct Table<'a, T, C> {
+    cost: &'a C,
+    slack: Slack,
+    /// Rows of the problem that take part; all of them where `None`.
+    chosen: Option<Vec<u32>>,
+    /// g⁰ of the columns and, last, of the slack column; −∞ where a column takes no mass.
+    prices: Vec<f64>,
+    scalar: core::marker::PhantomData<fn() -> T>,
+}
+
+impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
+    pub(super) fn new(
+        cost: &'a C,
+        slack: Slack,
+        chosen: Option<Vec<u32>>,
+        prices: Vec<f64>,
+    ) -> Self {
+        Self {
+            cost,
+            slack,
+            chosen,
+            prices,
+            scalar: core::marker::PhantomData,
+        }
+    }
+
+    /// Rows, slack row not counted; its index is this number.
+    pub(super) fn rows(&self) -> usize {
+        self.chosen.as_ref().map_or(self.cost.rows(), Vec::len)
+    }
+
+    /// Columns, slack column counted.
+    pub(super) fn nodes(&self) -> usize {
+        self.prices.len()
+    }
+
+    pub(super) fn prices(&self) -> &[f64] {
+        &self.prices
+    }
+
+    fn row_of(&self, i: usize) -> usize {
+        self.chosen.as_ref().map_or(i, |c| c[i] as usize)
+    }
+
+    /// Writes h_iv for every v; `line` is room for one row of costs.
+    pub(super) fn shifted(&self, i: usize, line: &mut [T], out: &mut [f64]) {
+        let k = self.cost.cols();
+        if i == self.rows() {
+            out[..k].fill(self.slack.row_cost);
+            out[k] = self.slack.corner_cost;
+        } else {
+            let row = self.row_of(i);
+            let lent = self.cost.block(row..row + 1);
+            let costs = lent.unwrap_or_else(|| {
+                self.cost.fill(row..row + 1, line);
+                line
+            });
+            for (h, c) in out.iter_mut().zip(costs) {
+                *h = c.widen();
+            }
+            out[k] = self.slack.col_cost;
+        }
+        for (h, g) in out.iter_mut().zip(&self.prices) {
+            *h -= g;
+        }
+    }
+
+    /// One pass over the costs: where each row goes if prices alone decide; and the first entry that
+    /// is not a cost, if there is one.
+    pub(super) fn places(&self) -> (Vec<Place>, Option<Misfit>) {
+        let (n, k) = (self.rows(), self.cost.cols());
+        let mut places = vec![Place::NONE; n];
+        let kept_back = self.slack.col_cost - self.prices[k];
+        // Few enough rows to stay in the first-level cache where they must be written first.
+        let few = (2048 / k).max(1);
+        let first_bad = tiles::map_tiles(&mut places, tiles::tile_rows(n, k), |rows, out| {
+            let mut written = vec![T::zero(); few * k];
+            let mut room = vec![f64::INFINITY; (k + 1).next_multiple_of(LANES)];
+            let mut start = rows.start;
+            for part in out.chunks_mut(few) {
+                let end = start + part.len();
+                let lent = match &self.chosen {
+                    None => self.cost.block(start..end),
+                    Some(_) => None,
+                };
+                let costs = lent.unwrap_or_else(|| {
+                    let written = &mut written[..part.len() * k];
+                    match &self.chosen {
+                        None => self.cost.fill(start..end, written),
+                        Some(chosen) => {
+                            let lines = written.chunks_exact_mut(k);
+                            for (&row, line) in chosen[start..end].iter().zip(lines) {
+                                let row = row as usize;
+                                self.cost.fill(row..row + 1, line);
+                            }
+                        }
+                    }
+                    written
+                });
+                let clean = place_rows(costs, &self.prices[..k], kept_back, &mut room, part);
+                if !clean {
+                    let at = costs.iter().position(|c| !(*c > T::neg_infinity()));
+                    if let Some(at) = at {
+                        return Some(Misfit {
+                            row: self.row_of(start + at / k),
+                            col: at % k,
+                            value: costs[at].widen(),
+                        });
+                    }
+                }
+                start = end;
+            }
+            None
+        });
+        (places, first_bad.into_iter().flatten().next())
+    }
+}
+
+const LANES: usize = 8;
+
+/// The least of `values`, whose length is a multiple of [`LANES`]; NaN counts as +∞.
+#[inline(always)]
+fn least(values: &[f64]) -> f64 {
+    let mut lanes = [f64::INFINITY; LANES];
+    for chunk in values.chunks_exact(LANES) {
+        for (m, &x) in lanes.iter_mut().zip(chunk) {
+            *m = if x < *m { x } else { *m };
+        }
+    }
+    lanes.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+dispatch! {
+    /// Places each row of `costs` in the column of least shifted cost. Three sweeps over one row in
+    /// the cache (least, where, second least) rather than one clever one, because each of them is
+    /// vector code. Returns whether every entry is a cost.
+    fn place_rows<T: Real>(
+        costs: &[T],
+        prices: &[f64],
+        kept_back: f64,
+        room: &mut [f64],
+        out: &mut [Place],
+    ) -> bool {
+        let k = prices.len();
+        let mut clean = true;
+        for (line, place) in costs.chunks_exact(k).zip(out) {
+            for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
+                clean &= *c > T::neg_infinity();
+                *h = c.widen() - g;
+            }
+            room[k] = kept_back;
+            let best = least(room);
+            if best == f64::INFINITY {
+                *place = Place::NONE;
+                continue;
+            }
+            let mut home = 0;
+            for (c, chunk) in room.chunks_exact(LANES).enumerate() {
+                let hit = chunk.iter().fold(false, |any, &h| any | (h == best));
+                if hit {
+                    home = c * LANES + chunk.iter().position(|&h| h == best).unwrap_or(0);
+                    break;
+                }
+            }
+            room[home] = f64::INFINITY;
+            *place = Place {
+                best,
+                regret: least(room) - best,
+                home: home as u32,
+            };
+        }
+        clean
+    }
+}
