@@ -135,13 +135,75 @@ pub enum Error {
         /// Its mass.
         mass: f64,
     },
-    /// Forbidden pairs leave no way for some of the mass.
-    #[error("forbidden pairs leave no way for a mass of {stranded} out of {total}")]
+    /// Forbidden pairs or bounds leave no way for some of the mass.
+    #[error("forbidden pairs or bounds leave no way for a mass of {stranded} out of {total}")]
     Infeasible {
         /// Mass that cannot be moved.
         stranded: f64,
         /// Total mass of the problem.
         total: f64,
+    },
+    /// An index is out of range.
+    #[error("{what} {index} does not exist: there are {len}")]
+    Index {
+        /// What was indexed.
+        what: &'static str,
+        /// The index given.
+        index: usize,
+        /// How many there are.
+        len: usize,
+    },
+    /// The supply of a node is NaN or infinite, or becomes so once lower bounds are taken off.
+    #[error("the supply of node {node} is {value}; supplies must be finite")]
+    Supply {
+        /// The node.
+        node: usize,
+        /// Its supply.
+        value: f64,
+    },
+    /// The cost or the bounds of an arc are no good.
+    #[error(
+        "arc {arc} costs {cost} within [{lower}, {upper}]; cost and lower bound must be finite (and the \
+         cost not near overflow), the upper bound not less than the lower"
+    )]
+    Arc {
+        /// The arc.
+        arc: usize,
+        /// Its cost.
+        cost: f64,
+        /// Its lower bound.
+        lower: f64,
+        /// Its upper bound.
+        upper: f64,
+    },
+    /// The bounds on a sum of entries are no good.
+    #[error(
+        "the bounds of {what} {index} are [{lower}, {upper}]; the lower must be finite and not more than \
+         the upper"
+    )]
+    Bounds {
+        /// What is bounded.
+        what: &'static str,
+        /// Its index.
+        index: usize,
+        /// The lower bound.
+        lower: f64,
+        /// The upper bound.
+        upper: f64,
+    },
+    /// Two groups share some columns but neither contains the other.
+    #[error("groups {first} and {second} overlap: groups must be nested or disjoint")]
+    Overlap {
+        /// One group.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
+    /// A cycle of negative cost has no upper bound: the cost has no minimum.
+    #[error("arc {arc} lies on a cycle of negative cost without an upper bound")]
+    Unbounded {
+        /// An arc of the cycle.
+        arc: usize,
     },
     /// A solver option is outside its range.
     #[error("{name} is {value}; it must be {expected}")]

@@ -8,6 +8,7 @@ mod contracted;
 pub mod cost;
 mod error;
 mod exp;
+pub mod flow;
 mod gibbs;
 mod linear;
 mod marginals;
