@@ -17,7 +17,7 @@ use core::ops::ControlFlow;
 
 use super::network::Network;
 use super::solution::{FlowSolution, conclude};
-use super::tree::{Price, Tree};
+use super::tree::{NIL, Price, Tree};
 use crate::solver::Observer;
 use crate::{Error, Progress, Status};
 
@@ -37,7 +37,7 @@ pub(super) fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
 ///
 /// # Complexity
 /// Memory of about 40 bytes per arc beyond the network. Time per pivot is that of pricing a block of
-/// √arcs arcs, plus the length of the cycle, plus the size of the subtree that moves.
+/// √arcs arcs, plus the length of the cycle, plus the inner nodes of the subtree that moves.
 ///
 /// # Examples
 /// ```
@@ -288,15 +288,21 @@ impl Simplex {
         while left > 0 {
             let end = (self.next + self.block.min(left)).min(self.real);
             let (mut best, mut worst) = (None, 0.0);
+            // Arcs tend to be listed by the node they leave: look its potential up once.
+            let (mut tail, mut below) = (NIL, Price::default());
             for a in self.next..end {
+                if self.from[a] != tail {
+                    tail = self.from[a];
+                    below = self.tree.price(tail, &self.cost);
+                }
                 let Price {
                     value: pf,
                     side: sf,
-                } = self.tree.prices[self.from[a] as usize];
+                } = below;
                 let Price {
                     value: pt,
                     side: st,
-                } = self.tree.prices[self.to[a] as usize];
+                } = self.tree.price(self.to[a], &self.cost);
                 let c = self.cost[a];
                 let r = c - pf + pt;
                 // On one side of the root the second term is zero and r exact.
@@ -347,7 +353,7 @@ impl Simplex {
         let (mut down, mut up) = ((f64::INFINITY, tail), (f64::INFINITY, head));
         let (mut u, mut v) = (tail, head);
         while u != v {
-            if self.tree.node(u).depth >= self.tree.node(v).depth {
+            if self.tree.depth(u) >= self.tree.depth(v) {
                 let room = self.residual(u, false);
                 if room < down.0 {
                     down = (room, u);

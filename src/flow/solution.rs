@@ -146,7 +146,10 @@ pub(super) fn conclude(
 
 /// The two-part potentials as single numbers, with the least M that keeps every reduced cost's sign.
 fn one_part(simplex: &Simplex) -> Vec<f64> {
-    let prices = &simplex.tree.prices;
+    let nodes = simplex.tree.root();
+    let prices: Vec<_> = (0..nodes)
+        .map(|v| simplex.tree.price(v, &simplex.cost))
+        .collect();
     let mut large = 0.0f64;
     for a in 0..simplex.real {
         let (from, to) = (
@@ -161,8 +164,7 @@ fn one_part(simplex: &Simplex) -> Vec<f64> {
             large = large.max(-0.5 * place * r);
         }
     }
-    let nodes = prices.len() - 1;
-    prices[..nodes]
+    prices
         .iter()
         .map(|p| p.value + large * p.side.signum())
         .collect()

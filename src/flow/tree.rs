@@ -3,6 +3,11 @@
 //! Each node knows its parent, the arc to it and its depth, and lists its children in a doubly linked
 //! list, so that moving a subtree costs its stem for the links and its size for the potentials.
 //!
+//! In layered graphs nearly all nodes are leaves (rows that send all they have one way), thousands under
+//! one column, and a pivot that moves the column would touch them all. So leaves are kept out of the lists
+//! and own neither potential nor depth: both are read off the parent when asked for. What moves is
+//! then only the few inner nodes.
+//!
 //! Potentials have two parts compared lexicographically, `π_v + side_v · M` for an M larger than any
 //! number: the tree reaches the root through exactly one artificial arc, so the second part is just +1 or −1. No
 //! large number is ever added to a cost, so none of its digits are lost.
@@ -19,9 +24,13 @@ pub(super) struct Node {
     pub(super) parent: u32,
     /// The arc between this node and its parent.
     pub(super) arc: u32,
-    pub(super) depth: u32,
+    /// Meaningless for a leaf.
+    depth: u32,
+    /// How many children it has; a leaf has none.
+    children: u32,
     /// Whether that arc points from this node to its parent.
     pub(super) up: bool,
+    /// The lists hold inner nodes only.
     first_child: u32,
     next: u32,
     previous: u32,
@@ -40,7 +49,9 @@ pub(super) struct Price {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
-    pub(super) prices: Vec<Price>,
+    /// Meaningless for a leaf; see [`Tree::price`].
+    prices: Vec<Price>,
+    big: f64,
 }
 
 impl Tree {
@@ -51,37 +62,32 @@ impl Tree {
         big: f64,
         up: impl Fn(usize) -> bool,
     ) -> Self {
-        let root = nodes as u32;
-        let mut tree = Self {
-            nodes: Vec::with_capacity(nodes + 1),
-            prices: Vec::with_capacity(nodes + 1),
+        let leaf = |v: usize| Node {
+            parent: nodes as u32,
+            arc: (first_arc + v) as u32,
+            depth: 1,
+            children: 0,
+            up: up(v),
+            first_child: NIL,
+            next: NIL,
+            previous: NIL,
         };
-        for v in 0..nodes {
-            tree.nodes.push(Node {
-                parent: root,
-                arc: (first_arc + v) as u32,
-                depth: 1,
-                up: up(v),
-                first_child: NIL,
-                next: if v + 1 < nodes { v as u32 + 1 } else { NIL },
-                previous: if v > 0 { v as u32 - 1 } else { NIL },
-            });
-            tree.prices.push(Price {
-                value: 0.0,
-                side: if up(v) { big } else { -big },
-            });
-        }
-        tree.nodes.push(Node {
+        let mut all: Vec<Node> = (0..nodes).map(leaf).collect();
+        all.push(Node {
             parent: NIL,
             arc: NIL,
             depth: 0,
+            children: nodes as u32,
             up: false,
-            first_child: if nodes > 0 { 0 } else { NIL },
+            first_child: NIL,
             next: NIL,
             previous: NIL,
         });
-        tree.prices.push(Price::default());
-        tree
+        Self {
+            nodes: all,
+            prices: vec![Price::default(); nodes + 1],
+            big,
+        }
     }
 
     pub(super) fn root(&self) -> u32 {
@@ -92,7 +98,60 @@ impl Tree {
         self.nodes[v as usize]
     }
 
-    fn detach(&mut self, v: u32) {
+    pub(super) fn depth(&self, v: u32) -> u32 {
+        let node = self.nodes[v as usize];
+        if node.children > 0 || node.parent == NIL {
+            node.depth
+        } else {
+            self.nodes[node.parent as usize].depth + 1
+        }
+    }
+
+    /// The potential of a node.
+    #[inline(always)]
+    pub(super) fn price(&self, v: u32, cost: &[f64]) -> Price {
+        let node = self.nodes[v as usize];
+        if node.children > 0 || node.parent == NIL {
+            self.prices[v as usize]
+        } else {
+            self.price_below(node, cost)
+        }
+    }
+
+    /// The potential of a node from that of its parent, which is never a leaf.
+    #[inline(always)]
+    fn price_below(&self, node: Node, cost: &[f64]) -> Price {
+        let above = self.prices[node.parent as usize];
+        let c = cost[node.arc as usize];
+        Price {
+            value: above.value + if node.up { c } else { -c },
+            side: if node.parent == self.root() {
+                if node.up { self.big } else { -self.big }
+            } else {
+                above.side
+            },
+        }
+    }
+
+    /// Stores what a node that is no leaf must know.
+    fn inform(&mut self, v: u32, cost: &[f64]) {
+        let node = self.node(v);
+        self.prices[v as usize] = self.price_below(node, cost);
+        self.nodes[v as usize].depth = self.nodes[node.parent as usize].depth + 1;
+    }
+
+    fn link(&mut self, v: u32) {
+        let parent = self.node(v).parent as usize;
+        let first = self.nodes[parent].first_child;
+        if first != NIL {
+            self.nodes[first as usize].previous = v;
+        }
+        self.nodes[v as usize].next = first;
+        self.nodes[v as usize].previous = NIL;
+        self.nodes[parent].first_child = v;
+    }
+
+    fn unlink(&mut self, v: u32) {
         let Node {
             parent,
             next,
@@ -109,18 +168,30 @@ impl Tree {
         }
     }
 
-    fn attach(&mut self, v: u32, parent: u32, arc: u32, up: bool) {
-        let first = self.nodes[parent as usize].first_child;
-        if first != NIL {
-            self.nodes[first as usize].previous = v;
+    fn detach(&mut self, v: u32) {
+        let Node {
+            parent, children, ..
+        } = self.node(v);
+        if children > 0 {
+            self.unlink(v);
         }
+        self.nodes[parent as usize].children -= 1;
+        if self.nodes[parent as usize].children == 0 && parent != self.root() {
+            self.unlink(parent);
+        }
+    }
+
+    fn attach(&mut self, v: u32, parent: u32, arc: u32, up: bool, cost: &[f64]) {
         let node = &mut self.nodes[v as usize];
-        node.parent = parent;
-        node.arc = arc;
-        node.up = up;
-        node.next = first;
-        node.previous = NIL;
-        self.nodes[parent as usize].first_child = v;
+        (node.parent, node.arc, node.up) = (parent, arc, up);
+        if node.children > 0 {
+            self.link(v);
+        }
+        self.nodes[parent as usize].children += 1;
+        if self.nodes[parent as usize].children == 1 && parent != self.root() {
+            self.link(parent);
+            self.inform(parent, cost);
+        }
     }
 
     /// Cuts the subtree under `top` from its parent and hangs it by its node `inside` from `outside`
@@ -138,30 +209,22 @@ impl Tree {
         loop {
             let old = self.node(v);
             self.detach(v);
-            self.attach(v, parent, arc, up);
+            self.attach(v, parent, arc, up, cost);
             if v == top {
                 break;
             }
             (parent, arc, up, v) = (v, old.arc, !old.up, old.parent);
         }
-        let side = self.prices[outside as usize].side;
-        self.walk(inside, |nodes, prices, v| {
-            let node = nodes[v as usize];
-            let c = cost[node.arc as usize];
-            let above = prices[node.parent as usize].value;
-            prices[v as usize] = Price {
-                value: if node.up { above + c } else { above - c },
-                side,
-            };
-            nodes[v as usize].depth = nodes[node.parent as usize].depth + 1;
-        });
+        if self.node(inside).children > 0 {
+            self.walk(inside, |tree, v| tree.inform(v, cost));
+        }
     }
 
-    /// Visits the subtree under `top`, parents before children.
-    fn walk(&mut self, top: u32, mut visit: impl FnMut(&mut [Node], &mut [Price], u32)) {
+    /// Visits the inner nodes of the subtree under `top`, parents before children.
+    fn walk(&mut self, top: u32, mut visit: impl FnMut(&mut Self, u32)) {
         let mut v = top;
         loop {
-            visit(&mut self.nodes, &mut self.prices, v);
+            visit(self, v);
             let child = self.nodes[v as usize].first_child;
             if child != NIL {
                 v = child;
@@ -185,8 +248,9 @@ impl Tree {
     pub(super) fn order(&mut self) -> Vec<u32> {
         let root = self.root();
         let mut order = Vec::with_capacity(self.nodes.len());
-        self.walk(root, |_, _, v| order.push(v));
+        self.walk(root, |_, v| order.push(v));
         order.retain(|&v| v != root);
+        order.extend((0..root).filter(|&v| self.node(v).children == 0));
         order
     }
 }
