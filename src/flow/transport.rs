@@ -75,17 +75,17 @@ fn check(what: &'static str, list: &[Bounds]) -> Result<(), Error> {
 /// marginals without such bounds the dense exact solver needs none of that.
 ///
 /// # Examples
-/// Label four examples, at most two of each class, and three in all:
+/// Label four examples, at most two and a half of each class, and three in all:
 /// ```
 /// use earthmover::{Dense, flow::BoundedTransport};
 /// let costs = [0.1, 2.0, 0.2, 1.5, 0.3, 1.0, 0.9, 0.8];
 /// let answer = BoundedTransport::new(Dense::new(&costs, 4, 2)?)
 ///     .every_row(..=1.0)
-///     .every_col(..=2.0)
+///     .every_col(..=2.5)
 ///     .total(3.0..)
 ///     .solve()?;
-/// assert_eq!(answer.to_dense(), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
-/// // One more place in class 0 would have spared 0.8 − 0.3.
+/// assert_eq!(answer.to_dense(), [1.0, 0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.5]);
+/// // More room in class 0 would spare 0.8 − 0.3 per unit.
 /// assert!((answer.col_prices()[0] + 0.5).abs() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
@@ -359,7 +359,8 @@ struct Layers {
 ///
 /// A *price* is what the optimal cost grows by per unit by which the binding bound is raised: negative
 /// where an upper bound holds mass back, positive where a lower bound forces it, zero where neither
-/// binds.
+/// binds. At a degenerate optimum (all bounds whole numbers, say) several prices prove it and this is
+/// one of them: then a bound that is met exactly may be worth less one way than the other.
 ///
 /// # Examples
 /// ```
