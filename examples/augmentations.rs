@@ -7,10 +7,11 @@
 //!
 //! Signed operations show negative levels on the right. Below them are weak and strong views as training
 //! sees them, the hole of the strong ones in the mean colour. With `--speed`, counts views per second instead.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
@@ -154,8 +155,17 @@ fn bytes(planes: &[f32], set: &Dataset, channels: usize) -> Vec<u8> {
         .collect()
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let set = arguments.dataset.load(&arguments.data)?;
     let (
         Shape::Image {
