@@ -7,6 +7,7 @@ mod certificate;
 mod contracted;
 pub mod cost;
 mod error;
+mod exact;
 mod exp;
 pub mod flow;
 mod gibbs;
@@ -32,6 +33,7 @@ pub use cost::{
     SquaredEuclidean,
 };
 pub use error::{Error, Side};
+pub use exact::{Exact, Way};
 pub use marginals::{Marginals, Slack};
 pub use newton::Newton;
 pub use plan::{Entry, Plan};
