@@ -11,7 +11,7 @@
 //! is infinitely larger than all others, as a second, lexicographically first part of the potentials
 //! (see `tree`): both phases at once, without a big number that would swallow digits.
 //!
-//! Arcs are priced in blocks of about √arcs, round robin, the worst of a block entering.
+//! Arcs are priced in blocks of about √arcs / 2, round robin, the worst of a block entering.
 
 use core::ops::ControlFlow;
 
@@ -36,8 +36,8 @@ pub(super) fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
 /// The exact solver for a [`Network`].
 ///
 /// # Complexity
-/// Memory of about 40 bytes per arc beyond the network. Time per pivot is that of pricing a block of
-/// √arcs arcs, plus the length of the cycle, plus the inner nodes of the subtree that moves.
+/// Memory of about 40 bytes per arc beyond the network. Time per pivot is that of pricing blocks of
+/// √arcs / 2 arcs until one has a candidate, plus the length of the cycle, plus the inner nodes of the subtree that moves.
 ///
 /// # Examples
 /// ```
@@ -268,7 +268,7 @@ impl Simplex {
             tree,
             total: excess.iter().map(|e| e.max(0.0)).sum(),
             next: 0,
-            block: ((real as f64).sqrt() as usize).max(64),
+            block: ((real as f64).sqrt() as usize / 2).max(64),
         })
     }
 
