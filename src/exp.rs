@@ -9,13 +9,14 @@
 //! the exponent bits. Only `x ≤ 0` is needed: every sweep subtracts the row maximum first. There is no
 //! fused multiply-add, so vector and scalar code give the same bits on every machine.
 
-/// `e^x` for `x ≤ 0` in single precision: within 2 units in the last place above `e^-87`, zero below.
+/// `e^x` in single precision for `x ≤ 88`: within 3 units in the last place above `e^-87`, zero below.
 #[inline(always)]
 pub(crate) fn exp_f32(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0; // 1.5 · 2²³
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
-    let y = if x < -87.0 { -87.0 } else { x }; // NaN fails the comparison and passes through
+    const FLOOR: f32 = -87.0;
+    let y = if x < FLOOR { FLOOR } else { x }; // NaN fails the comparison and passes through
     let shifted = y * core::f32::consts::LOG2_E + MAGIC;
     let n = shifted - MAGIC;
     let r = (y - n * LN2_HI) - n * LN2_LO;
@@ -28,16 +29,17 @@ pub(crate) fn exp_f32(x: f32) -> f32 {
     p = p * r + 1.0;
     let scale = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
     let e = p * scale;
-    if x < -87.0 { 0.0 } else { e }
+    if x < FLOOR { 0.0 } else { e }
 }
 
-/// `e^x` for `x ≤ 0` in double precision: within 2 units in the last place above `e^-708`, zero below.
+/// `e^x` in double precision for `x ≤ 709`: within 3 units in the last place above `e^-708`, zero below.
 #[inline(always)]
 pub(crate) fn exp_f64(x: f64) -> f64 {
     const MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 · 2⁵²
     const LN2_HI: f64 = 0.693_147_180_369_123_8;
     const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
-    let y = if x < -708.0 { -708.0 } else { x };
+    const FLOOR: f64 = -708.0;
+    let y = if x < FLOOR { FLOOR } else { x };
     let shifted = y * core::f64::consts::LOG2_E + MAGIC;
     let n = shifted - MAGIC;
     let r = (y - n * LN2_HI) - n * LN2_LO;
@@ -52,12 +54,12 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     p = p * r + 1.0 / 120.0;
     p = p * r + 1.0 / 24.0;
     p = p * r + 1.0 / 6.0;
-    p = p * r + 1.0 / 2.0;
+    p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
     let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
     let e = p * scale;
-    if x < -708.0 { 0.0 } else { e }
+    if x < FLOOR { 0.0 } else { e }
 }
 
 #[cfg(test)]
@@ -76,13 +78,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn single_precision_agrees_with_libm(x in -87.0f32..=0.0) {
+        fn single_precision_agrees_with_libm(x in -87.0f32..=80.0) {
             let exact = f64::from(x).exp();
             prop_assert!((f64::from(exp_f32(x)) - exact).abs() <= 3e-7 * exact);
         }
 
         #[test]
-        fn double_precision_agrees_with_libm(x in -708.0f64..=0.0) {
+        fn double_precision_agrees_with_libm(x in -708.0f64..=700.0) {
             let exact = x.exp();
             prop_assert!((exp_f64(x) - exact).abs() <= 6e-16 * exact, "{x}: {} {exact}", exp_f64(x));
         }

@@ -11,6 +11,7 @@ mod exact;
 mod exp;
 pub mod flow;
 mod gibbs;
+mod lanes;
 mod linear;
 mod marginals;
 mod newton;

@@ -35,10 +35,10 @@ pub trait Real:
     /// Widens to `f64` without loss.
     fn widen(self) -> f64;
 
-    /// `e^x` for `x ≤ 0` within a few units in the last place, by a polynomial that compilers turn
-    /// into vector code; `0` below the smallest normal number, NaN for NaN.
+    /// `e^x` within a few units in the last place, branch-free so that loops over it vectorise; `0` below
+    /// the smallest normal number, NaN for NaN, not for large `x`.
     #[doc(hidden)]
-    fn exp_nonpositive(self) -> Self;
+    fn quick_exp(self) -> Self;
 }
 
 impl Real for f32 {
@@ -55,7 +55,7 @@ impl Real for f32 {
     }
 
     #[inline(always)]
-    fn exp_nonpositive(self) -> Self {
+    fn quick_exp(self) -> Self {
         crate::exp::exp_f32(self)
     }
 }
@@ -74,7 +74,7 @@ impl Real for f64 {
     }
 
     #[inline(always)]
-    fn exp_nonpositive(self) -> Self {
+    fn quick_exp(self) -> Self {
         crate::exp::exp_f64(self)
     }
 }

@@ -104,22 +104,24 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Absorbed<'a, T, C> {
         self.reference.push(at.slack);
         self.reference_shift = largest_finite(at);
         self.kernel.resize(self.states.len() * k, T::zero());
-        let g: Vec<T> = padded(at.cols, self.reference_shift);
-        let slack = T::narrow(at.slack - self.reference_shift);
+        let logits = at
+            .cols
+            .iter()
+            .chain([&at.slack])
+            .map(|g| g - self.reference_shift);
+        let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
         let cost = self.cost;
         let tiles = self.tiles(|rows, states, kernel| {
             let mut tile = TileSums::new(k);
             if let Some(block) = cost.block(rows.clone()) {
-                absorb_rows(
-                    block, &g, slack, inverse, rows.start, states, kernel, &mut tile,
-                );
+                absorb_rows(block, &g, inverse, rows.start, states, kernel, &mut tile);
             } else {
                 let mut line = vec![T::zero(); k];
                 let each = states.chunks_mut(1).zip(kernel.chunks_exact_mut(k));
                 for (i, (state, out)) in rows.zip(each) {
                     cost.fill(i..i + 1, &mut line);
-                    absorb_rows(&line, &g, slack, inverse, i, state, out, &mut tile);
+                    absorb_rows(&line, &g, inverse, i, state, out, &mut tile);
                 }
             }
             (tile.bad, tile.reach)
@@ -177,19 +179,20 @@ impl<T: Real, C: Cost<T> + ?Sized> Backend for Absorbed<'_, T, C> {
         }
         self.shift = self.reference_shift + middle;
         self.last = at.cols.to_vec();
-        let weights: Vec<T> = at
+        let weights: Vec<f64> = at
             .cols
             .iter()
             .zip(&self.reference)
             .map(|(&now, &then)| {
                 let on = now > f64::NEG_INFINITY;
-                T::narrow(if on {
+                if on {
                     ((now - then - middle) / at.epsilon).exp()
                 } else {
                     0.0
-                })
+                }
             })
             .collect();
+        let weights = padded::<T>(weights.into_iter(), k, T::zero());
         let slack = T::narrow(at.slack - self.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
         let tiles = self.tiles(|_, states, kernel| {

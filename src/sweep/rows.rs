@@ -1,14 +1,16 @@
-//! The kernels: one row at a time, whole vectors within a row.
+//! The kernels: a block of rows at a time.
 //!
-//! Rows are padded to a whole number of [`LANES`] with potentials of −∞, so that the exponentials, by
-//! far the dearest part, run without a scalar tail. Sums run in `LANES` independent chains of fixed
-//! order. Column sums are collected in the cost's own type over [`FLUSH`] rows and then added in `f64`.
+//! A block is a few rows of `g − C`, each padded to a whole number of [`LANES`] with the slack column's
+//! logit and then −∞: the exponentials, by far the dearest part, run over the whole block without a
+//! scalar tail, and a padded entry is `exp(−∞) = 0` and vanishes. Column sums are collected in the cost's
+//! own type over [`FLUSH`] rows and then added in `f64`.
 
 use crate::Real;
+use crate::lanes::{LANES, Lanes};
 use crate::simd::dispatch;
 
-/// Independent chains of a sum; also what rows are padded to.
-pub(crate) const LANES: usize = 8;
+/// Entries of a block, padding included: small enough for the nearest cache.
+const BLOCK: usize = 512;
 
 /// Rows whose column contributions are added up in `T` before they go to `f64`.
 const FLUSH: usize = 64;
@@ -45,8 +47,10 @@ impl<T: Real> RowState<T> {
 /// Sums of one tile of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct TileSums<T> {
-    /// Row of the plan at hand, padded.
-    line: Vec<T>,
+    /// Entries of a padded row: columns, slack, padding.
+    width: usize,
+    /// Rows at hand, padded.
+    block: Vec<T>,
     /// Column contributions not yet flushed, padded.
     recent: Vec<T>,
     /// Column sums, slack last.
@@ -60,10 +64,11 @@ pub(crate) struct TileSums<T> {
 
 impl<T: Real> TileSums<T> {
     pub(crate) fn new(cols: usize) -> Self {
-        let padded = cols.next_multiple_of(LANES);
+        let width = padded_width(cols);
         Self {
-            line: vec![T::neg_infinity(); padded],
-            recent: vec![T::zero(); padded],
+            width,
+            block: vec![T::neg_infinity(); (BLOCK / width).max(1) * width],
+            recent: vec![T::zero(); width],
             sums: vec![0.0; cols + 1],
             reach: 0.0,
             bad: None,
@@ -72,75 +77,94 @@ impl<T: Real> TileSums<T> {
     }
 
     /// Moves the recent contributions to the sums, each times its column's weight where given.
-    pub(crate) fn flush(&mut self, weights: Option<&[T]>) {
+    #[inline(always)]
+    fn flush(&mut self, weights: Option<&[T]>) {
         match weights {
             None => {
-                for (s, r) in self.sums.iter_mut().zip(&mut self.recent) {
+                for (s, r) in self.sums.iter_mut().zip(&self.recent) {
                     *s += r.widen();
-                    *r = T::zero();
                 }
             }
             Some(weights) => {
-                for ((s, r), w) in self.sums.iter_mut().zip(&mut self.recent).zip(weights) {
+                for ((s, r), w) in self.sums.iter_mut().zip(&self.recent).zip(weights) {
                     *s += r.widen() * w.widen();
-                    *r = T::zero();
                 }
             }
         }
+        self.recent.fill(T::zero());
         self.pending = 0;
+    }
+
+    /// Notes an impossible row: one with mass but no way to give it, or with a cost that is no cost.
+    fn reject(&mut self, row: usize, mass: f64, costs: &[T]) {
+        let spoiled = costs.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
+        if (mass > 0.0 || spoiled) && self.bad.is_none() {
+            self.bad = Some(row);
+        }
     }
 }
 
-/// Potentials in the cost's own type, padded with −∞.
-pub(crate) fn padded<T: Real>(values: &[f64], shift: f64) -> Vec<T> {
-    let mut out = vec![T::neg_infinity(); values.len().next_multiple_of(LANES)];
+/// Columns and slack, rounded up to whole lanes.
+fn padded_width(cols: usize) -> usize {
+    (cols + 1).next_multiple_of(LANES)
+}
+
+/// Numbers of every column and then the slack, in the cost's own type, padded.
+pub(crate) fn padded<T: Real>(values: impl Iterator<Item = f64>, cols: usize, pad: T) -> Vec<T> {
+    let mut out = vec![pad; padded_width(cols)];
     out.iter_mut()
         .zip(values)
-        .for_each(|(o, v)| *o = T::narrow(v - shift));
+        .for_each(|(o, v)| *o = T::narrow(v));
     out
 }
 
+/// Writes `exp((g − C − top)/ε)` of a block of rows over `block`, notes each row's top and `Z`. A row with
+/// nothing allowed has a top of −∞ and a `Z` that is no number.
 #[inline(always)]
-fn largest<T: Real>(line: &[T], floor: T) -> T {
-    let mut top = [floor; LANES];
-    for chunk in line.chunks_exact(LANES) {
-        for l in 0..LANES {
-            top[l] = if chunk[l] > top[l] { chunk[l] } else { top[l] };
+fn exponentiate<T: Real>(
+    costs: &[T],
+    k: usize,
+    g: &[T],
+    inverse: T,
+    states: &mut [RowState<T>],
+    block: &mut [T],
+) {
+    let width = g.len();
+    for ((state, row), line) in states
+        .iter_mut()
+        .zip(costs.chunks_exact(k))
+        .zip(block.chunks_exact_mut(width))
+    {
+        for ((z, &c), &p) in line.iter_mut().zip(row).zip(g) {
+            *z = p - c;
         }
-    }
-    top.iter().fold(floor, |a, &b| if b > a { b } else { a })
-}
-
-#[inline(always)]
-fn folded<T: Real>(chains: [T; LANES]) -> T {
-    ((chains[0] + chains[4]) + (chains[2] + chains[6]))
-        + ((chains[1] + chains[5]) + (chains[3] + chains[7]))
-}
-
-/// Turns a row of `g − C` in `line` into `exp((g − C − top)/ε)`; returns `(top, Z, slack's share of Z)`.
-/// A row with nothing allowed gives `top = −∞`.
-#[inline(always)]
-fn exponentiate<T: Real>(line: &mut [T], slack: T, inverse: T) -> (T, T, T) {
-    let top = largest(line, slack);
-    let mut chains = [T::zero(); LANES];
-    for chunk in line.chunks_exact_mut(LANES) {
-        for l in 0..LANES {
-            let e = ((chunk[l] - top) * inverse).exp_nonpositive();
-            chunk[l] = e;
-            chains[l] += e;
+        line[k..].copy_from_slice(&g[k..]);
+        let mut tops = Lanes::splat(T::neg_infinity());
+        for chunk in line.as_chunks().0 {
+            tops = tops.max(Lanes::of(chunk));
         }
+        let top = tops.largest();
+        state.top = top;
+        line.iter_mut().for_each(|z| *z -= top);
     }
-    let kept = ((slack - top) * inverse).exp_nonpositive();
-    (top, folded(chains) + kept, kept)
+    for z in block.iter_mut() {
+        *z = (*z * inverse).quick_exp();
+    }
+    for (state, line) in states.iter_mut().zip(block.chunks_exact(width)) {
+        let mut chains = Lanes::splat(T::zero());
+        for chunk in line.as_chunks().0 {
+            chains = chains.zip(Lanes::of(chunk), |a, b| a + b);
+        }
+        state.z = chains.sum();
+    }
 }
 
 dispatch! {
-    /// Sweeps rows in the log domain: `costs` holds `states.len()` rows, `g` is padded. Where `visible`
-    /// is given, the outer products of each row's visible entries are added to it.
+    /// Sweeps rows in the log domain: `costs` holds `states.len()` rows; `g` is padded, slack behind the
+    /// columns. Where `outer` is given, the outer products of each row's visible entries are added to it.
     pub(crate) fn sweep_rows<T: Real>(
         costs: &[T],
         g: &[T],
-        slack: T,
         inverse: T,
         first: usize,
         states: &mut [RowState<T>],
@@ -148,143 +172,120 @@ dispatch! {
         outer: Option<&mut Vec<f64>>,
     ) {
         let mut outer = outer;
-        let k = tile.sums.len() - 1;
-        for (r, (state, row)) in states.iter_mut().zip(costs.chunks_exact(k)).enumerate() {
-            for ((z, &c), &p) in tile.line.iter_mut().zip(row).zip(g) {
-                *z = p - c;
-            }
-            tile.line[k..].fill(T::neg_infinity());
-            let (top, z, kept) = exponentiate(&mut tile.line, slack, inverse);
-            state.top = top;
-            state.z = z;
-            if !(z.is_finite() && top > T::neg_infinity()) {
-                let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-                if (state.mass > 0.0 || spoiled) && tile.bad.is_none() {
-                    tile.bad = Some(first + r);
+        let (k, width) = (tile.sums.len() - 1, tile.width);
+        let at_once = tile.block.len() / width;
+        let mut block = core::mem::take(&mut tile.block);
+        for (b, (states, costs)) in
+            states.chunks_mut(at_once).zip(costs.chunks(at_once * k)).enumerate()
+        {
+            let block = &mut block[..states.len() * width];
+            exponentiate(costs, k, g, inverse, states, block);
+            for (r, (state, line)) in states.iter().zip(block.chunks_exact(width)).enumerate() {
+                if !(state.z.is_finite() && state.top > T::neg_infinity()) {
+                    tile.reject(first + b * at_once + r, state.mass, &costs[r * k..][..k]);
+                    continue;
                 }
-                continue;
-            }
-            tile.reach = tile.reach.max(top.widen().abs());
-            let scale = state.mass / z.widen();
-            let factor = T::narrow(scale);
-            for (s, &e) in tile.recent.iter_mut().zip(&tile.line) {
-                *s += e * factor;
-            }
-            tile.sums[k] += kept.widen() * scale;
-            if let Some(outer) = outer.as_deref_mut() {
-                add_outer(&tile.line[..k], kept, z, state.mass, outer);
-            }
-            tile.pending += 1;
-            if tile.pending == FLUSH {
-                tile.flush(None);
+                tile.reach = tile.reach.max(state.top.widen().abs());
+                let factor = T::narrow(state.mass / state.z.widen());
+                for (s, e) in tile.recent.as_chunks_mut().0.iter_mut().zip(line.as_chunks().0) {
+                    *s = Lanes::of(s).zip(Lanes::of(e), |s, e| s + e * factor).0;
+                }
+                if let Some(outer) = outer.as_deref_mut() {
+                    add_outer(line, k + 1, state.z, state.mass, outer);
+                }
+                tile.pending += 1;
+                if tile.pending == FLUSH {
+                    tile.flush(None);
+                }
             }
         }
+        tile.block = block;
         tile.flush(None);
     }
 }
 
 /// Adds `P_i P_iᵀ / a_i` of one row into the lower triangle of `outer`, visible entries only. Nearly all
-/// rows have one or two.
+/// rows have one or two; a row with more than fit on the stack is not worth hurrying.
 #[inline(always)]
-fn add_outer<T: Real>(line: &[T], kept: T, z: T, mass: f64, outer: &mut [f64]) {
+fn add_outer<T: Real>(line: &[T], side: usize, z: T, mass: f64, outer: &mut [f64]) {
     const ROOM: usize = 32;
-    let side = line.len() + 1;
     let faint = z * T::narrow(FAINT);
     let inverse = 1.0 / z.widen();
     let mut seen = [(0usize, 0.0f64); ROOM];
     let mut count = 0;
-    let flush = |seen: &[(usize, f64)], outer: &mut [f64]| {
-        for (at, &(i, p)) in seen.iter().enumerate() {
-            let row = &mut outer[i * side..][..side];
-            for &(j, q) in &seen[..=at] {
-                row[j] += mass * p * q;
-            }
-        }
-    };
-    let mut many: Vec<(usize, f64)> = Vec::new();
-    for (c, chunk) in line.chunks(LANES).enumerate() {
+    for (c, chunk) in line.as_chunks::<LANES>().0.iter().enumerate() {
         // Most chunks hold nothing visible: look at them as a whole first.
-        if chunk
-            .iter()
-            .fold(T::zero(), |a, &b| if b > a { b } else { a })
-            <= faint
-        {
+        if Lanes::of(chunk).largest() <= faint {
             continue;
         }
         for (l, &e) in chunk.iter().enumerate() {
             if e > faint {
-                let entry = (c * LANES + l, e.widen() * inverse);
-                if count < ROOM {
-                    seen[count] = entry;
-                    count += 1;
-                } else {
-                    if many.is_empty() {
-                        many.extend_from_slice(&seen);
-                    }
-                    many.push(entry);
+                if count == ROOM {
+                    return add_outer_many(&line[..side], faint, inverse, mass, outer);
                 }
+                seen[count] = (c * LANES + l, e.widen() * inverse);
+                count += 1;
             }
         }
     }
-    if kept > faint {
-        let entry = (line.len(), kept.widen() * inverse);
-        if count < ROOM {
-            seen[count] = entry;
-            count += 1;
-        } else {
-            if many.is_empty() {
-                many.extend_from_slice(&seen);
-            }
-            many.push(entry);
+    add_products(&seen[..count], side, mass, outer);
+}
+
+#[inline(never)]
+fn add_outer_many<T: Real>(line: &[T], faint: T, inverse: f64, mass: f64, outer: &mut [f64]) {
+    let visible = line.iter().enumerate().filter(|(_, e)| **e > faint);
+    let seen: Vec<(usize, f64)> = visible.map(|(j, e)| (j, e.widen() * inverse)).collect();
+    add_products(&seen, line.len(), mass, outer);
+}
+
+#[inline(always)]
+fn add_products(seen: &[(usize, f64)], side: usize, mass: f64, outer: &mut [f64]) {
+    for (at, &(i, p)) in seen.iter().enumerate() {
+        let row = &mut outer[i * side..][..side];
+        for &(j, q) in &seen[..=at] {
+            row[j] += mass * p * q;
         }
-    }
-    if many.is_empty() {
-        flush(&seen[..count], outer)
-    } else {
-        flush(&many, outer)
     }
 }
 
 dispatch! {
-    /// Writes the absorbed kernel `exp((g_j − C_ij − top_i)/ε)` of some rows over `kernel` and notes each
-    /// row's top; `line` is scratch of padded width.
+    /// Writes the absorbed kernel `exp((g_j − C_ij − top_i)/ε)` of some rows over `kernel` (rows of the
+    /// columns alone) and notes each row's top.
     pub(crate) fn absorb_rows<T: Real>(
         costs: &[T],
         g: &[T],
-        slack: T,
         inverse: T,
         first: usize,
         states: &mut [RowState<T>],
         kernel: &mut [T],
         tile: &mut TileSums<T>,
     ) {
-        let k = tile.sums.len() - 1;
-        let rows = costs.chunks_exact(k).zip(kernel.chunks_exact_mut(k));
-        for (r, (state, (row, out))) in states.iter_mut().zip(rows).enumerate() {
-            for ((z, &c), &p) in tile.line.iter_mut().zip(row).zip(g) {
-                *z = p - c;
-            }
-            tile.line[k..].fill(T::neg_infinity());
-            let (top, z, _) = exponentiate(&mut tile.line, slack, inverse);
-            state.top = top;
-            if !(z.is_finite() && top > T::neg_infinity()) {
-                let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-                if (state.mass > 0.0 || spoiled) && tile.bad.is_none() {
-                    tile.bad = Some(first + r);
+        let (k, width) = (tile.sums.len() - 1, tile.width);
+        let at_once = tile.block.len() / width;
+        let mut block = core::mem::take(&mut tile.block);
+        let parts = states.chunks_mut(at_once).zip(costs.chunks(at_once * k));
+        for (b, ((states, costs), kernel)) in parts.zip(kernel.chunks_mut(at_once * k)).enumerate() {
+            let block = &mut block[..states.len() * width];
+            exponentiate(costs, k, g, inverse, states, block);
+            let rows = states.iter_mut().zip(block.chunks_exact(width)).zip(kernel.chunks_exact_mut(k));
+            for (r, ((state, line), out)) in rows.enumerate() {
+                if state.z.is_finite() && state.top > T::neg_infinity() {
+                    tile.reach = tile.reach.max(state.top.widen().abs());
+                    out.copy_from_slice(&line[..k]);
+                } else {
+                    tile.reject(first + b * at_once + r, state.mass, &costs[r * k..][..k]);
+                    state.top = T::zero();
+                    out.fill(T::zero());
                 }
-                state.top = T::zero();
-                out.fill(T::zero());
-                continue;
             }
-            tile.reach = tile.reach.max(top.widen().abs());
-            out.copy_from_slice(&tile.line[..k]);
         }
+        tile.block = block;
     }
 }
 
 dispatch! {
-    /// Sweeps rows of an absorbed kernel: no exponential at all. `weights` are the columns' scalings
-    /// since the absorption.
+    /// Sweeps rows of an absorbed kernel: no exponential but the slack's. `weights` are the columns'
+    /// scalings since the absorption, padded; `slack` is the slack's logit, −∞ for none.
     pub(crate) fn scale_rows<T: Real>(
         kernel: &[T],
         weights: &[T],
@@ -294,23 +295,22 @@ dispatch! {
         tile: &mut TileSums<T>,
     ) {
         let k = tile.sums.len() - 1;
-        let weights = &weights[..k];
-        let whole = k - k % LANES;
         let has_slack = slack > T::neg_infinity();
         for (state, row) in states.iter_mut().zip(kernel.chunks_exact(k)) {
-            let mut chains = [T::zero(); LANES];
-            for (e, w) in row[..whole].chunks_exact(LANES).zip(weights[..whole].chunks_exact(LANES)) {
-                for l in 0..LANES {
-                    chains[l] += e[l] * w[l];
-                }
+            let mut chains = Lanes::splat(T::zero());
+            let (chunks, rest) = row.as_chunks();
+            for (e, w) in chunks.iter().zip(weights.as_chunks().0) {
+                chains = chains.zip(Lanes::of(e).zip(Lanes::of(w), |e, w| e * w), |a, b| a + b);
             }
-            for l in whole..k {
-                chains[l - whole] += row[l] * weights[l];
+            let mut z = chains.sum();
+            for (&e, &w) in rest.iter().zip(&weights[k - rest.len()..]) {
+                z += e * w;
             }
             // The slack column is one number a row, not worth storing. Its logit may have drifted above
             // the row's top since the absorption, by no more than the drift the exponential can take.
-            let kept = if has_slack { ((slack - state.top) * inverse).exp_nonpositive() } else { T::zero() };
-            state.z = folded(chains) + kept;
+            let kept =
+                if has_slack { ((slack - state.top) * inverse).quick_exp() } else { T::zero() };
+            state.z = z + kept;
             if state.mass == 0.0 {
                 continue;
             }
@@ -322,10 +322,10 @@ dispatch! {
             tile.sums[k] += kept.widen() * scale;
             tile.pending += 1;
             if tile.pending == FLUSH {
-                tile.flush(Some(weights));
+                tile.flush(Some(&weights[..k]));
             }
         }
-        tile.flush(Some(weights));
+        tile.flush(Some(&weights[..k]));
     }
 }
 
@@ -346,14 +346,13 @@ mod tests {
         let costs: Vec<T> = costs.iter().map(|&c| T::narrow(c)).collect();
         let rows = costs.len() / k;
         let mut states = vec![RowState::<T>::new(0.7); rows];
-        let g: Vec<T> = padded(g, 0.0);
+        let g = padded::<T>(g.iter().copied().chain([slack]), k, T::neg_infinity());
         let (slack, inverse) = (T::narrow(slack), T::narrow(inverse));
         let mut tile = TileSums::new(k);
         let mut outer = vec![0.0; (k + 1) * (k + 1)];
         sweep_rows(
             &costs,
             &g,
-            slack,
             inverse,
             0,
             &mut states,
@@ -368,17 +367,8 @@ mod tests {
             .collect();
         let mut kernel = vec![T::zero(); rows * k];
         let mut tile = TileSums::new(k);
-        absorb_rows(
-            &costs,
-            &g,
-            slack,
-            inverse,
-            0,
-            &mut states,
-            &mut kernel,
-            &mut tile,
-        );
-        let weights = vec![T::narrow(1.5); k];
+        absorb_rows(&costs, &g, inverse, 0, &mut states, &mut kernel, &mut tile);
+        let weights = padded::<T>(core::iter::repeat_n(1.5, k), k, T::zero());
         scale_rows(&kernel, &weights, slack, inverse, &mut states, &mut tile);
         bits.extend(tile.sums.iter().map(|x| x.to_bits()));
         bits.extend(states.iter().map(|s| s.potential(0.3).to_bits()));

@@ -60,8 +60,8 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
         self.shift = largest_finite(at);
         self.epsilon = at.epsilon;
         self.last = at.cols.to_vec();
-        let g: Vec<T> = padded(at.cols, self.shift);
-        let slack = T::narrow(at.slack - self.shift);
+        let logits = at.cols.iter().chain([&at.slack]).map(|g| g - self.shift);
+        let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
         let cost = self.cost;
         let curved = hessian.is_some();
@@ -75,7 +75,6 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
                     sweep_rows(
                         block,
                         &g,
-                        slack,
                         inverse,
                         rows.start,
                         states,
@@ -89,16 +88,7 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
                         let first = rows.start + b * at_once;
                         let costs = &mut buffer[..part.len() * k];
                         cost.fill(first..first + part.len(), costs);
-                        sweep_rows(
-                            costs,
-                            &g,
-                            slack,
-                            inverse,
-                            first,
-                            part,
-                            &mut tile,
-                            outer.as_mut(),
-                        );
+                        sweep_rows(costs, &g, inverse, first, part, &mut tile, outer.as_mut());
                     }
                 }
                 (tile, outer)
