@@ -121,7 +121,7 @@ pub enum Error {
     /// The allocator's transport problem has upper bounds only.
     #[error(
         "class {class} has a lower bound of {lower}: the transport form takes upper bounds only, \
-         use `allocation::Constrained` for lower bounds"
+         use `ConstrainedAllocation` for lower bounds"
     )]
     LowerBound {
         /// First class with a lower bound.

@@ -303,7 +303,7 @@ impl LabelAllocator {
             .set_masses(Masses::new(&self.bounds, self.examples, supply, rho));
         let outcome = self
             .engine
-            .solve(self.settings.tolerance, self.settings.max_iterations);
+            .solve(self.settings.tolerance, self.settings.max_iterations)?;
         self.rho = rho;
         let mass = self.engine.sums()[..self.classes()].to_vec();
         self.history.push(&self.scaling());
@@ -462,7 +462,7 @@ pub(crate) fn check_shape(examples: usize, classes: usize) -> Result<usize, Erro
         }))
 }
 
-fn check_length(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
+pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
     if expected == found {
         return Ok(());
     }
@@ -506,7 +506,7 @@ fn supply(row_bounds: Option<&[f64]>, examples: usize) -> f64 {
 }
 
 /// Rejects what is not the logarithm of a number in [0, 1], up to rounding.
-fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
+pub(crate) fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
     let fine = |l: &f32| *l <= SUM_TOLERANCE as f32; // false for NaN
     match log_p.iter().position(|l| !fine(l)) {
         None => Ok(()),
@@ -518,7 +518,7 @@ fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
     }
 }
 
-fn check_row(row: usize, log_p: &[f32]) -> Result<(), Error> {
+pub(crate) fn check_row(row: usize, log_p: &[f32]) -> Result<(), Error> {
     check_values(row, log_p)?;
     let sum = f64::from(log_p.iter().map(|l| l.exp()).sum::<f32>());
     if (sum - 1.0).abs() <= SUM_TOLERANCE {

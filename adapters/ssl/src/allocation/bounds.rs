@@ -82,7 +82,8 @@ impl Bounds {
     ///
     /// # Errors
     /// As [`given`](Self::given); [`Error::Length`] where the slices differ, [`Error::Crossed`] where a
-    /// lower bound lies above its upper bound, [`Error::Infeasible`] where lower bounds exceed one in all.
+    /// lower bound lies above its upper bound. Whether lower bounds fit together is for the allocation to
+    /// say, which knows how many labels an example may get.
     pub fn between(lower: &[f64], upper: &[f64]) -> Result<Self, Error> {
         if upper.len() < 2 {
             return Err(Error::Classes { found: upper.len() });
@@ -110,14 +111,6 @@ impl Bounds {
                     upper,
                 });
             }
-        }
-        let required: f64 = lower.iter().sum();
-        if required > 1.0 + 1e-9 {
-            return Err(Error::Infeasible {
-                what: "lower bounds",
-                required,
-                available: 1.0,
-            });
         }
         Ok(Self {
             lower: lower.to_vec(),

@@ -7,10 +7,10 @@
 //! Q_ij = a_i exp((g_j − C_ij)/ε) / (Σ_j' exp((g_j' − C_ij')/ε) + exp(g_s/ε)),
 //! ```
 //!
-//! and likewise for the slack row, whose costs are zero. Then g ← g + ε(ln c − ln colsum) is Sinkhorn's
-//! iteration and Σ|colsum − c| its error, from one pass over the costs.
+//! and likewise for the slack row, whose costs are zero. Then Σ|colsum − c| is the error and c − colsum the gradient
+//! of a concave function of g, which Newton's method climbs from wherever the last solve ended.
 
-use earthmover::Status;
+use earthmover::{Dense, Marginals, Newton, Potentials, Problem, Slack, Status};
 
 use super::masses::Masses;
 
@@ -103,40 +103,65 @@ impl Engine {
         self.masses = masses;
     }
 
-    pub(crate) fn solve(&mut self, tolerance: f64, max_iterations: usize) -> Outcome {
-        let total = self.masses.total();
-        let mut iterations = 0;
-        loop {
-            let columns = self.sweep();
-            let error = columns
-                .iter()
-                .zip(self.targets())
-                .map(|(sum, target)| (sum - target).abs())
-                .sum::<f64>()
-                / total;
-            let status = if error <= tolerance {
-                Some(Status::Converged)
-            } else if !error.is_finite() {
-                Some(Status::Stalled)
-            } else if iterations >= max_iterations {
-                Some(Status::IterationLimit)
-            } else {
-                None
-            };
-            if let Some(status) = status {
-                return Outcome {
-                    status,
-                    error,
-                    iterations,
-                };
-            }
-            let logs = self.log_columns(&columns);
-            let targets: Vec<f64> = self.targets().collect();
-            for ((scaling, target), log) in self.scaling.iter_mut().zip(targets).zip(logs) {
-                *scaling += target.ln() - log;
-            }
-            iterations += 1;
+    pub(crate) fn solve(
+        &mut self,
+        tolerance: f64,
+        max_iterations: usize,
+    ) -> Result<Outcome, earthmover::Error> {
+        let error = self.error();
+        if error <= tolerance {
+            return Ok(Outcome {
+                status: Status::Converged,
+                error,
+                iterations: 0,
+            });
         }
+        let examples = self.costs.len() / self.classes;
+        let ones;
+        let rows = match &self.row_masses {
+            Some(rows) => rows,
+            None => {
+                ones = vec![1.0; examples];
+                &ones
+            }
+        };
+        let slack = Slack {
+            row: self.masses.slack_row,
+            col: self.masses.slack_col,
+            ..Slack::NONE
+        };
+        let marginals = Marginals::with_slack(rows, &self.masses.caps, slack)?;
+        let cost = Dense::new(&self.costs, examples, self.classes)?;
+        let problem = Problem::new(cost, marginals)?;
+        let epsilon = 1.0 / self.gamma;
+        let start = Potentials {
+            rows: vec![0.0; examples],
+            cols: self.scaling[..self.classes]
+                .iter()
+                .map(|s| s * epsilon)
+                .collect(),
+            slack_row: 0.0,
+            slack_col: self.scaling[self.classes] * epsilon,
+        };
+        let solution = Newton::new(epsilon)
+            .tolerance(tolerance)
+            .max_iterations(max_iterations)
+            .solve_from(&problem, &start)?;
+        let (status, iterations) = (solution.status(), solution.iterations());
+        let found = solution.into_potentials();
+        self.scaling = found.cols.iter().map(|g| g * self.gamma).collect();
+        self.scaling.push(found.slack_col * self.gamma);
+        Ok(Outcome {
+            status,
+            error: self.error(),
+            iterations,
+        })
+    }
+
+    fn error(&mut self) -> f64 {
+        let columns = self.sweep();
+        let gaps = columns.iter().zip(self.targets());
+        gaps.map(|(sum, target)| (sum - target).abs()).sum::<f64>() / self.masses.total()
     }
 
     /// c: the caps, then the mass of the slack column.
@@ -145,8 +170,8 @@ impl Engine {
         self.masses.caps.iter().copied().chain(last)
     }
 
-    /// The shares of one row and the logarithm of its normaliser.
-    fn shares(&self, row: &[f32], out: &mut [f64]) -> f64 {
+    /// The shares of one row.
+    fn shares(&self, row: &[f32], out: &mut [f64]) {
         let (classes, slack) = self.scaling.split_at(self.classes);
         let mut top = slack[0];
         for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(row) {
@@ -160,7 +185,6 @@ impl Engine {
             sum += *logit;
         }
         out.iter_mut().for_each(|share| *share /= sum);
-        top + sum.ln()
     }
 
     /// Column sums with the slack row; those of the real rows are kept aside.
@@ -182,32 +206,5 @@ impl Engine {
             .collect();
         self.sums = sums;
         columns
-    }
-
-    /// Logarithms of the column sums, also of those too small to be represented.
-    fn log_columns(&self, columns: &[f64]) -> Vec<f64> {
-        let mut logs: Vec<f64> = columns.iter().map(|sum| sum.ln()).collect();
-        if columns.iter().all(|sum| *sum > 1e-280) {
-            return logs;
-        }
-        let mut shares = vec![0.0; self.classes + 1];
-        let none = vec![0.0; self.classes];
-        logs.fill(f64::NEG_INFINITY);
-        let rows = self.costs.chunks_exact(self.classes).enumerate();
-        let rows = rows.map(|(index, row)| (row, self.row_mass(index)));
-        for (row, mass) in rows.chain([(none.as_slice(), self.masses.slack_row)]) {
-            let normaliser = self.shares(row, &mut shares) - mass.ln();
-            let costs = row.iter().copied().chain([0.0]);
-            for ((log, scaling), cost) in logs.iter_mut().zip(&self.scaling).zip(costs) {
-                let term = scaling - self.gamma * f64::from(cost) - normaliser;
-                let (high, low) = (log.max(term), log.min(term));
-                if low > f64::NEG_INFINITY {
-                    *log = high + (low - high).exp().ln_1p();
-                } else {
-                    *log = high;
-                }
-            }
-        }
-        logs
     }
 }

@@ -12,9 +12,13 @@
 
 mod allocator;
 mod bounds;
+mod certify;
+mod constrained;
 mod diagnostic;
+mod dykstra;
 mod engine;
 mod history;
+mod laminar;
 mod masses;
 mod normal;
 mod saved;
@@ -25,6 +29,7 @@ pub use allocator::{AllocatorOptions, LabelAllocator, Report};
 use history::History;
 
 pub use bounds::{Bounds, MovingBounds};
+pub use constrained::{ConstrainedAllocation, ConstrainedSolution};
 pub use diagnostic::{ClassDiagnosis, Diagnosis, Warning};
 pub use schedule::Schedule;
 pub use shift::{Shift, ShiftEstimator};

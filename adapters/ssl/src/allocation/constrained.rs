@@ -1,0 +1,452 @@
+//! Allocation under richer bounds than the transport form can say, entropic and exact.
+//!
+//! ```text
+//! minimise ⟨Q, C⟩   subject to   0 ≤ Q_ij ≤ cap                        (multi-label: one)
+//!                                Σ_j Q_ij ≤ a_i                        (rows: N labels, or a curriculum)
+//!                                n lower_j ≤ Σ_i Q_ij ≤ n upper_j      (classes)
+//!                                n lower_G ≤ Σ_{j∈G} Σ_i Q_ij ≤ n upper_G   (nested or disjoint groups)
+//!                                Σ_ij Q_ij ≥ ρ Σ_i a_i                 (how much in all)
+//! ```
+//!
+//! These are the extensions that the paper names: subsets of classes, lower bounds, multi-label allocation, bounds
+//! that change over time (pose the question anew with other bounds). Both solvers answer the same question with
+//! the same type and the same certificate: [`solve`](ConstrainedAllocation::solve) by Bregman projections at a
+//! given γ, [`solve_exact`](ConstrainedAllocation::solve_exact) by minimum-cost flow.
+//! Bounds are taken as they are said here, without the unit of slack that the paper adds.
+
+use earthmover::{Certificate, Dense, Status, flow::BoundedTransport};
+
+use super::Bounds;
+use super::allocator::{COST_CEILING, check_length, check_row, check_shape, check_values};
+use super::certify::certify;
+use super::dykstra::{Question, project, project_row};
+use super::laminar::{Interval, Tree};
+use super::schedule::share;
+use crate::Error;
+
+/// The question: which bounds an allocation has to keep.
+///
+/// # Examples
+/// Two labels for each of three examples, no class left out:
+/// ```
+/// use earthmover_ssl::allocation::{Bounds, ConstrainedAllocation};
+/// let p: [f32; 9] = [0.6, 0.3, 0.1, 0.6, 0.3, 0.1, 0.5, 0.3, 0.2];
+/// let allocation = ConstrainedAllocation::new(3)
+///     .labels_per_example(2.0)
+///     .entry_cap(1.0)
+///     .bounds(Bounds::between(&[0.0, 0.0, 1.0 / 3.0], &[1.0; 3])?)
+///     .rho(1.0);
+/// let exact = allocation.solve_exact(&p.map(f32::ln))?;
+/// // The third class is cheapest for the last example.
+/// assert_eq!(exact.plan(), [1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
+/// # Ok::<(), earthmover_ssl::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConstrainedAllocation {
+    classes: usize,
+    labels: f64,
+    row_bounds: Option<Vec<f64>>,
+    bounds: Option<Bounds>,
+    groups: Vec<(Vec<usize>, f64, f64)>,
+    cap: f64,
+    rho: f64,
+    gamma: f64,
+    tolerance: f64,
+    max_iterations: usize,
+}
+
+impl ConstrainedAllocation {
+    /// Nothing bounded yet but one label per example.
+    pub fn new(classes: usize) -> Self {
+        Self {
+            classes,
+            labels: 1.0,
+            row_bounds: None,
+            bounds: None,
+            groups: Vec::new(),
+            cap: f64::INFINITY,
+            rho: 1.0,
+            gamma: 100.0,
+            tolerance: 1e-6,
+            max_iterations: 10_000,
+        }
+    }
+
+    /// How many labels an example may get, N. Default: 1.
+    pub fn labels_per_example(mut self, labels: f64) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// How much label each example may get, in place of N for all. Default: N.
+    pub fn row_bounds(mut self, row_bounds: Vec<f64>) -> Self {
+        self.row_bounds = Some(row_bounds);
+        self
+    }
+
+    /// Lower and upper bounds on each class, as shares of the number of examples. Default: none.
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
+        self
+    }
+
+    /// Bounds a set of classes together, as shares of the number of examples; `upper` may be +∞. Groups must be nested
+    /// or disjoint.
+    pub fn group(
+        mut self,
+        classes: impl IntoIterator<Item = usize>,
+        lower: f64,
+        upper: f64,
+    ) -> Self {
+        self.groups
+            .push((classes.into_iter().collect(), lower, upper));
+        self
+    }
+
+    /// The most any one example may get of any one class; one for multi-label allocation. Default: no cap.
+    pub fn entry_cap(mut self, cap: f64) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// Share ρ of the examples' mass that must be allocated. Default: 1.
+    pub fn rho(mut self, rho: f64) -> Self {
+        self.rho = rho;
+        self
+    }
+
+    /// Inverse regularisation of [`solve`](Self::solve). Default: 100.
+    pub fn gamma(mut self, gamma: f64) -> Self {
+        self.gamma = gamma;
+        self
+    }
+
+    /// Error of the bounded sums over the mass at which [`solve`](Self::solve) stops. Default: 1e-6.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Cap on the cycles of projections. Default: 10,000.
+    pub fn max_iterations(mut self, max_iterations: usize) -> Self {
+        self.max_iterations = max_iterations;
+        self
+    }
+
+    /// The entropic answer, from log-probabilities of k values per example.
+    ///
+    /// # Errors
+    /// As for [`observe`](super::LabelAllocator::observe) for the log-probabilities; [`Error::Bound`],
+    /// [`Error::Crossed`], [`Error::Option`] for values out of range; [`Error::NotLaminar`] for groups that
+    /// overlap; [`Error::Infeasible`] for bounds that contradict each other.
+    pub fn solve(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
+        for (name, value) in [("gamma", self.gamma), ("tolerance", self.tolerance)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::Option {
+                    name,
+                    value,
+                    expected: "a positive number",
+                });
+            }
+        }
+        let posed = self.pose(log_probs)?;
+        let answer = project(
+            &posed.question(),
+            self.gamma,
+            self.tolerance,
+            self.max_iterations,
+        );
+        Ok(posed.answer(
+            answer.plan,
+            answer.prices,
+            self.gamma,
+            answer.status,
+            answer.iterations,
+        ))
+    }
+
+    /// The exact answer, by minimum-cost flow.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn solve_exact(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
+        let posed = self.pose(log_probs)?;
+        let (tree, k) = (&posed.tree, self.classes);
+        let range = |b: &Interval| earthmover::flow::Bounds {
+            lower: b.lower,
+            upper: b.upper,
+        };
+        let cost = Dense::new(&posed.costs, posed.rows.len(), k)?;
+        let mut transport = BoundedTransport::new(cost)
+            .row_bounds(posed.rows.iter().map(|a| ..=*a))
+            .col_bounds(tree.bounds[..k].iter().map(range))
+            .entry_cap(self.cap)
+            .total(range(&tree.bounds[tree.root()]));
+        for ((classes, ..), bounds) in self.groups.iter().zip(&tree.bounds[k..]) {
+            transport = transport.group(classes.iter().copied(), range(bounds));
+        }
+        let solution = transport.solve()?;
+        let mut prices = solution.col_prices().to_vec();
+        prices.extend_from_slice(solution.group_prices());
+        prices.push(solution.total_price());
+        let (plan, status) = (solution.to_dense(), solution.status());
+        Ok(posed.answer(plan, prices, EXACT, status, solution.iterations()))
+    }
+
+    /// Checks everything and turns shares into masses.
+    fn pose(&self, log_probs: &[f32]) -> Result<Posed, Error> {
+        let k = self.classes;
+        let n = log_probs.len() / k.max(1);
+        check_shape(n, k)?;
+        check_length("log-probabilities", n * k, log_probs.len())?;
+        for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
+            check_row(row, log_p)?;
+        }
+        share("rho", self.rho)?;
+        if self.cap.is_nan() || self.cap <= 0.0 {
+            return Err(Error::Option {
+                name: "entry_cap",
+                value: self.cap,
+                expected: "positive",
+            });
+        }
+        let rows = self
+            .row_bounds
+            .clone()
+            .unwrap_or_else(|| vec![self.labels; n]);
+        check_length("row bounds", n, rows.len())?;
+        if let Some(index) = rows.iter().position(|a| !(a.is_finite() && *a >= 0.0)) {
+            return Err(Error::Bound {
+                what: "row",
+                index,
+                value: rows[index],
+            });
+        }
+        let scale = n as f64;
+        let classes: Vec<Interval> = match &self.bounds {
+            None => vec![
+                Interval {
+                    lower: 0.0,
+                    upper: f64::INFINITY
+                };
+                k
+            ],
+            Some(bounds) => {
+                check_length("class bounds", k, bounds.classes())?;
+                let pairs = bounds.lower().iter().zip(bounds.upper());
+                pairs
+                    .map(|(lower, upper)| Interval {
+                        lower: scale * lower,
+                        upper: scale * upper,
+                    })
+                    .collect()
+            }
+        };
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for (index, (set, lower, upper)) in self.groups.iter().enumerate() {
+            if !(lower.is_finite() && *lower >= 0.0) || upper.is_nan() {
+                let value = if upper.is_nan() { *upper } else { *lower };
+                let what = "group";
+                return Err(Error::Bound { what, index, value });
+            }
+            if lower > upper {
+                return Err(Error::Crossed {
+                    what: "group",
+                    index,
+                    lower: *lower,
+                    upper: *upper,
+                });
+            }
+            let interval = Interval {
+                lower: scale * lower,
+                upper: scale * upper,
+            };
+            groups.push((set.clone(), interval));
+        }
+        let room: f64 = rows.iter().map(|a| a.min(self.cap)).sum();
+        let supply: f64 = rows.iter().sum();
+        let total = Interval {
+            lower: self.rho * supply,
+            upper: rows.iter().map(|a| a.min(self.cap * k as f64)).sum(),
+        };
+        if total.lower > total.upper * (1.0 + 1e-12) {
+            return Err(Error::Infeasible {
+                what: "rho and the cap on entries",
+                required: total.lower,
+                available: total.upper,
+            });
+        }
+        let tree = Tree::new(&classes, &groups, total)?;
+        let held = tree.attainable(&vec![room; k])?;
+        let costs = log_probs.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
+        Ok(Posed {
+            costs: costs.collect(),
+            rows,
+            cap: self.cap,
+            labels: self.labels,
+            groups: groups.len(),
+            tree,
+            held,
+        })
+    }
+}
+
+/// The γ of an exact answer: large enough that nothing is soft.
+const EXACT: f64 = 1e12;
+
+/// A checked question in masses.
+struct Posed {
+    costs: Vec<f32>,
+    rows: Vec<f64>,
+    cap: f64,
+    labels: f64,
+    groups: usize,
+    tree: Tree,
+    held: Vec<Interval>,
+}
+
+impl Posed {
+    fn question(&self) -> Question<'_> {
+        Question {
+            costs: &self.costs,
+            rows: &self.rows,
+            cap: self.cap,
+            tree: &self.tree,
+        }
+    }
+
+    fn answer(
+        self,
+        plan: Vec<f64>,
+        prices: Vec<f64>,
+        gamma: f64,
+        status: Status,
+        iterations: usize,
+    ) -> ConstrainedSolution {
+        let certificate = certify(&self.question(), &self.held, &plan, &prices);
+        let k = self.tree.classes;
+        let mut mass = vec![0.0; k];
+        for row in plan.chunks_exact(k) {
+            for (sum, q) in mass.iter_mut().zip(row) {
+                *sum += q;
+            }
+        }
+        ConstrainedSolution {
+            offsets: self.tree.along_paths(&prices),
+            class_prices: prices[..k].to_vec(),
+            group_prices: prices[k..k + self.groups].to_vec(),
+            mass_price: prices[k + self.groups],
+            plan,
+            mass,
+            certificate,
+            status,
+            iterations,
+            gamma,
+            cap: self.cap,
+            labels: self.labels,
+        }
+    }
+}
+
+/// The answer of either solver.
+///
+/// A *price* is what the cost grows by per unit by which the bound in force is raised, in nats: negative where an
+/// upper bound holds, positive where a lower bound does, zero where neither.
+#[derive(Debug, Clone)]
+#[must_use = "look at `status` before trusting the answer"]
+pub struct ConstrainedSolution {
+    plan: Vec<f64>,
+    mass: Vec<f64>,
+    offsets: Vec<f64>,
+    class_prices: Vec<f64>,
+    group_prices: Vec<f64>,
+    mass_price: f64,
+    certificate: Certificate,
+    status: Status,
+    iterations: usize,
+    gamma: f64,
+    cap: f64,
+    labels: f64,
+}
+
+impl ConstrainedSolution {
+    /// Whether the tolerance was met.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Cycles of projections, or pivots of the exact solver.
+    #[must_use]
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// The allocation Q, row-major.
+    #[must_use]
+    pub fn plan(&self) -> &[f64] {
+        &self.plan
+    }
+
+    /// Mass allocated to each class.
+    #[must_use]
+    pub fn class_mass(&self) -> &[f64] {
+        &self.mass
+    }
+
+    /// Shadow price of each class's bounds.
+    #[must_use]
+    pub fn class_prices(&self) -> &[f64] {
+        &self.class_prices
+    }
+
+    /// Shadow price of each group's bounds.
+    #[must_use]
+    pub fn group_prices(&self) -> &[f64] {
+        &self.group_prices
+    }
+
+    /// Shadow price of the total.
+    #[must_use]
+    pub fn mass_price(&self) -> f64 {
+        self.mass_price
+    }
+
+    /// Bounds on the optimum of the linear programme, the plan's cost, and how far it violates the bounds, as
+    /// a share of the mass. For an exact answer the gap is zero; an entropic one's includes what the
+    /// entropy costs.
+    #[must_use]
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Soft labels for other examples at these prices: the row of the plan an example with these
+    /// log-probabilities would get. An exact answer gives hard labels, ties shared.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where the slices differ or do not hold whole rows, [`Error::LogProbability`] for a
+    /// NaN or positive value. `out` is untouched then.
+    pub fn targets(&self, log_probs: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        let k = self.offsets.len();
+        check_length(
+            "log-probabilities",
+            log_probs.len().next_multiple_of(k),
+            log_probs.len(),
+        )?;
+        check_length("targets", log_probs.len(), out.len())?;
+        for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
+            check_values(row, log_p)?;
+        }
+        let mut row = vec![0.0; k];
+        for (log_p, out) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {
+            for ((logit, l), y) in row.iter_mut().zip(log_p).zip(&self.offsets) {
+                *logit = self.gamma * (y - f64::from((-l).clamp(0.0, COST_CEILING)));
+            }
+            project_row(&mut row, self.labels, self.cap);
+            for (out, q) in out.iter_mut().zip(&row) {
+                *out = *q as f32;
+            }
+        }
+        Ok(())
+    }
+}
