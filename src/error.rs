@@ -67,6 +67,12 @@ pub enum Error {
         /// Length given.
         found: usize,
     },
+    /// A row is named twice where each may be named once.
+    #[error("row {index} is named more than once")]
+    Repeated {
+        /// The row.
+        index: usize,
+    },
     /// A mass is NaN, negative or infinite.
     #[error("{side} {index} has mass {value}; masses must be finite and not negative")]
     Mass {

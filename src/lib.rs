@@ -3,6 +3,7 @@
 //! ```text
 //! minimise  Σ_ij C_ij P_ij    subject to   P ≥ 0,   Σ_j P_ij = a_i,   Σ_i P_ij = b_j
 //! ```
+mod active;
 mod certificate;
 mod contracted;
 pub mod cost;
@@ -27,6 +28,7 @@ mod solver;
 pub mod sweep;
 mod tiles;
 
+pub use active::{Incremental, Resolve};
 pub use certificate::Certificate;
 pub use contracted::Contracted;
 pub use cost::{

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::certificate::{Certificate, certify};
 use crate::gibbs::Gibbs;
 use crate::plan::{Plan, Shape};
+use crate::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a solver ended.
@@ -64,6 +65,8 @@ pub struct Solution<'p, T, C> {
     status: Status,
     iterations: usize,
     violation: f64,
+    /// The potentials with the row side, of an entropic answer that was asked for it.
+    both_sides: OnceLock<Potentials>,
     certificate: OnceLock<Certificate>,
 }
 
@@ -83,6 +86,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
             status,
             iterations,
             violation,
+            both_sides: OnceLock::new(),
             certificate: OnceLock::new(),
         }
     }
@@ -107,16 +111,31 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         })
     }
 
-    /// The dual variables.
+    /// The dual variables. The row side of an entropic answer follows from the column side; it is worked
+    /// out when first asked for, in one pass over the cost.
     #[must_use]
     pub fn potentials(&self) -> &Potentials {
-        &self.potentials
+        match self.shape {
+            Shape::Sparse(_) => &self.potentials,
+            Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| {
+                let rows = row_potentials(self.problem, &self.potentials, epsilon);
+                Potentials {
+                    rows,
+                    ..self.potentials.clone()
+                }
+            }),
+        }
+    }
+
+    /// The column side alone: all that a warm start needs. `rows` is empty for an entropic answer.
+    pub(crate) fn into_columns(self) -> Potentials {
+        self.potentials
     }
 
     /// The dual variables, without keeping the rest.
     #[must_use]
     pub fn into_potentials(self) -> Potentials {
-        self.potentials
+        self.potentials().clone()
     }
 
     /// The transport plan.
@@ -213,6 +232,28 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
         Ok((shares, slack))
     }
+}
+
+/// `f_i = ε (ln a_i − ln Z_i)` of every row, from the column potentials.
+fn row_potentials<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    potentials: &Potentials,
+    epsilon: f64,
+) -> Vec<f64> {
+    let (n, k) = (problem.rows(), problem.cols());
+    let gibbs = potentials.gibbs(epsilon, problem.marginals().slack());
+    let mut rows = vec![0.0; n];
+    map_tiles(&mut rows, tile_rows(n, k), |range, out| {
+        let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
+        for (i, f) in range.zip(out) {
+            problem.cost().fill(i..i + 1, &mut costs);
+            let mass = problem.marginals().rows()[i];
+            *f = gibbs
+                .row(mass, costs.iter().map(|c| c.widen()), &mut line)
+                .1;
+        }
+    });
+    rows
 }
 
 /// An answer that did not meet its tolerance, in numbers.

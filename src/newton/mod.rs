@@ -17,14 +17,16 @@ mod step;
 use core::marker::PhantomData;
 use core::ops::ControlFlow;
 
-use ascent::{Limits, ascend};
-use ladder::descend;
+pub(crate) use ascent::Limits;
+use ascent::ascend;
+pub(crate) use ladder::descend;
 use sample::Sampled;
 
+use crate::active::Active;
 use crate::cost::Widened;
-use crate::sinkhorn::{Outcome, answer, check_epsilon, check_tolerance};
+use crate::sinkhorn::{Outcome, answer, check_epsilon, check_tolerance, drive};
 use crate::solver::Observer;
-use crate::sweep::{Streamed, Target};
+use crate::sweep::{Backend, Streamed, Target};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
@@ -55,8 +57,9 @@ pub struct Newton {
 const SAMPLE: usize = 2048;
 const GROWTH: usize = 6;
 
-/// Divisor of ε between stages of a cold start.
+/// Divisor of ε between stages of a cold start, and how well each stage places the mass.
 const COOLING: f64 = 4.0;
+const ROUGH: f64 = 0.05;
 
 impl Newton {
     /// A solver at this regularisation, in the units of the cost.
@@ -141,7 +144,7 @@ impl Newton {
         let g = target.start(&found)?;
         let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
         let mut sums = vec![0.0; g.len()];
-        crate::sweep::Backend::sweep(&mut backend, &target.scaling(self.epsilon, &g), &mut sums)?;
+        backend.sweep(&target.scaling(self.epsilon, &g), &mut sums)?;
         target.add_slack_row(self.epsilon, &g, &mut sums);
         let violation = target.violation(&sums);
         let outcome = Outcome {
@@ -151,7 +154,7 @@ impl Newton {
             iterations: iterations + 1,
             violation,
         };
-        answer(problem, &target, &mut backend, outcome)
+        Ok(answer(problem, &target, outcome))
     }
 
     /// Row potentials that belong to column potentials: the start of the transposed problem.
@@ -163,9 +166,9 @@ impl Newton {
         let target = Target::new(problem.marginals());
         let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
         let mut sums = vec![0.0; g.len()];
-        crate::sweep::Backend::sweep(&mut backend, &target.scaling(self.epsilon, &g), &mut sums)?;
+        backend.sweep(&target.scaling(self.epsilon, &g), &mut sums)?;
         let mut f = vec![0.0; problem.rows() + 1];
-        crate::sweep::Backend::row_potentials(&mut backend, &mut f[..problem.rows()])?;
+        backend.row_potentials(&mut f[..problem.rows()])?;
         f[problem.rows()] = if target.slack.row > 0.0 {
             target.slack_row(self.epsilon, &g, &mut sums)
         } else {
@@ -193,10 +196,10 @@ impl Newton {
         let mut spent = 0;
         let mut g = g;
         if 8.0 * T::epsilon().widen() <= self.tolerance {
-            let mut backend = Streamed::new(problem.cost(), masses);
+            let mut backend = Active::new(problem.cost(), masses.to_vec(), 0.01 * self.tolerance);
             let outcome = descend(&mut backend, &mut target, g, self.epsilon, 0, &limits)?;
             if outcome.status != Status::Stalled || T::epsilon().widen() < 1e-12 {
-                return answer(problem, &target, &mut backend, outcome);
+                return Ok(answer(problem, &target, outcome));
             }
             (g, spent) = (outcome.g, outcome.iterations);
         }
@@ -205,9 +208,9 @@ impl Newton {
             cost: problem.cost(),
             scalar: PhantomData::<fn() -> T>,
         };
-        let mut backend = Streamed::new(&wide, masses);
+        let mut backend = Active::new(&wide, masses.to_vec(), 0.01 * self.tolerance);
         let outcome = descend(&mut backend, &mut target, g, self.epsilon, spent, &limits)?;
-        answer(problem, &target, &mut backend, outcome)
+        Ok(answer(problem, &target, outcome))
     }
 
     /// Potentials to begin with: small samples first, ε annealed on the smallest.
@@ -230,28 +233,16 @@ impl Newton {
             let mut backend = Streamed::new(&part, &weights);
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
-            let mut stages = vec![self.epsilon];
             if first {
-                let spread = spread(&part);
-                while stages[stages.len() - 1] * COOLING < spread {
-                    stages.push(stages[stages.len() - 1] * COOLING);
-                }
+                g = self.anneal(&mut backend, target, g, spread(&part));
             }
-            while let Some(epsilon) = stages.pop() {
-                let last = stages.is_empty();
-                let limits = Limits {
-                    tolerance: if last {
-                        know.max(self.tolerance)
-                    } else {
-                        0.05f64.max(know)
-                    },
-                    max_iterations: if last { 100 } else { 30 },
-                    observer: None,
-                };
-                match ascend(&mut backend, target, g.clone(), epsilon, 0, &limits) {
-                    Ok(outcome) => g = outcome.g,
-                    Err(_) => break,
-                }
+            let limits = Limits {
+                tolerance: know.max(self.tolerance),
+                max_iterations: 60,
+                observer: None,
+            };
+            if let Ok(outcome) = ascend(&mut backend, target, g.clone(), self.epsilon, 0, &limits) {
+                g = outcome.g;
             }
             first = false;
             if count * GROWTH > n {
@@ -259,6 +250,42 @@ impl Newton {
             }
             count *= GROWTH;
         }
+    }
+}
+
+impl Newton {
+    /// Comes down from an ε as large as the costs' spread by plain Sinkhorn steps: where everything is
+    /// blurred they converge in a few sweeps, while a curvature would have every entry visible.
+    fn anneal<B: Backend>(
+        &self,
+        backend: &mut B,
+        target: &mut Target,
+        g: Vec<f64>,
+        spread: f64,
+    ) -> Vec<f64> {
+        let mut g = g;
+        let mut stages = Vec::new();
+        let mut epsilon = self.epsilon * COOLING;
+        while epsilon < spread {
+            stages.push(epsilon);
+            epsilon *= COOLING;
+        }
+        stages.reverse();
+        for epsilon in stages {
+            let limits = crate::sinkhorn::Limits {
+                stages: vec![epsilon],
+                tolerance: ROUGH,
+                max_iterations: 20,
+                memory: 5,
+                observer: None,
+                spent: 0,
+            };
+            match drive(backend, target, g.clone(), &limits) {
+                Ok(outcome) => g = outcome.g,
+                Err(_) => return g,
+            }
+        }
+        g
     }
 }
 

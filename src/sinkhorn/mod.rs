@@ -170,7 +170,7 @@ impl Sinkhorn {
         let mut target = Target::new(problem.marginals());
         let g = target.rest();
         let outcome = drive(backend, &mut target, g, &self.limits()?)?;
-        answer(problem, &target, backend, outcome)
+        Ok(answer(problem, &target, outcome))
     }
 
     fn limits(&self) -> Result<Limits<'_>, Error> {
@@ -205,7 +205,7 @@ impl Sinkhorn {
                 stages: limits.last_stage(),
                 ..limits
             };
-            let g = target.start(solution.potentials())?;
+            let g = target.start(&solution.into_columns())?;
             let wide = Widened {
                 cost: problem.cost(),
                 scalar: core::marker::PhantomData::<fn() -> T>,
@@ -252,7 +252,7 @@ fn finish<'p, T: Real, C: Cost<T>, B: Backend>(
 ) -> Result<(Solution<'p, T, C>, bool), Error> {
     let outcome = drive(backend, target, g, limits)?;
     let exhausted = outcome.status == Status::Stalled;
-    Ok((answer(problem, target, backend, outcome)?, exhausted))
+    Ok((answer(problem, target, outcome), exhausted))
 }
 
 pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
@@ -266,13 +266,12 @@ pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
     })
 }
 
-/// Puts the row side to the column potentials a driver ended with.
-pub(crate) fn answer<'p, T: Real, C: Cost<T>, B: Backend + ?Sized>(
+/// Makes an answer of the column potentials a driver ended with; the row side follows from them.
+pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
     target: &Target,
-    backend: &mut B,
     outcome: Outcome,
-) -> Result<Solution<'p, T, C>, Error> {
+) -> Solution<'p, T, C> {
     let k = problem.cols();
     let Outcome {
         g,
@@ -281,27 +280,25 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>, B: Backend + ?Sized>(
         iterations,
         violation,
     } = outcome;
-    let mut rows = vec![0.0; problem.rows()];
-    backend.row_potentials(&mut rows)?;
     let slack_row = if target.slack.row > 0.0 {
         target.slack_row(epsilon, &g, &mut vec![0.0; k + 1])
     } else {
         f64::NEG_INFINITY
     };
     let potentials = Potentials {
-        rows,
+        rows: Vec::new(),
         slack_col: g[k],
         cols: g[..k].to_vec(),
         slack_row,
     };
-    Ok(Solution::new(
+    Solution::new(
         problem,
         potentials,
         Shape::Gibbs { epsilon },
         status,
         iterations,
         violation,
-    ))
+    )
 }
 
 impl<T: Real> Solver<T> for Sinkhorn {

@@ -68,7 +68,7 @@ pub trait Backend {
 /// A backend that also gives the curvature of the semi-dual, for Newton's method.
 pub trait Curvature: Backend {
     /// As [`sweep`](Backend::sweep), and adds `Σ_i P_i P_iᵀ / a_i` into the lower triangle of `hessian`
-    /// (row-major, side `cols + 1`, slack last). Entries below `1e-8` of their row may be left out.
+    /// (row-major, side `cols + 1`, slack last). Entries below `1e-6` of their row may be left out.
     ///
     /// # Errors
     /// As [`sweep`](Backend::sweep).

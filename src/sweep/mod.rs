@@ -15,12 +15,12 @@
 mod absorbed;
 mod backend;
 mod conformance;
-mod rows;
-mod streamed;
+pub(crate) mod rows;
+pub(crate) mod streamed;
 
 pub use absorbed::Absorbed;
 pub use backend::{Backend, Curvature, Scaling};
 pub use conformance::{Deviation, conformance};
 pub use streamed::Streamed;
 
-pub(crate) use backend::Target;
+pub(crate) use backend::{Target, diagnose_row};

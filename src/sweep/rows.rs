@@ -16,7 +16,7 @@ const BLOCK: usize = 512;
 const FLUSH: usize = 64;
 
 /// A weight that is invisible in a curvature.
-const FAINT: f64 = 1e-8;
+const FAINT: f64 = 1e-6;
 
 /// What a sweep keeps of each row: its mass, its largest `g_j − C_ij`, and `Z_i` without that factor.
 #[derive(Debug, Clone, Copy)]
