@@ -135,7 +135,7 @@ dispatch! {
         for chunk in line.as_chunks().0 {
             let z = Lanes::of(chunk);
             tops = tops.max(z);
-            poison = poison.zip(z, |a, z| if z == z { a } else { z });
+            poison = poison.zip(z, |a, z| if z.is_nan() { z } else { a });
         }
         let top = tops.largest();
         let sound = poison.sum() == T::zero() && top > T::neg_infinity() && top < T::infinity();
