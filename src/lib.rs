@@ -7,6 +7,7 @@ mod active;
 mod certificate;
 mod contracted;
 pub mod cost;
+mod entropic;
 mod error;
 mod exact;
 mod exp;
@@ -35,6 +36,7 @@ pub use cost::{
     Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud,
     SquaredEuclidean,
 };
+pub use entropic::Entropic;
 pub use error::{Error, Side};
 pub use exact::{Exact, Way};
 pub use marginals::{Marginals, Slack};

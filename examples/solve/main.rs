@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use earthmover::{
-    Cost, Dense, Marginals, NetworkSimplex, Newton, Problem, Real, Sinkhorn, Slack, Solution,
+    Cost, Dense, Entropic, Exact, Marginals, Newton, Problem, Real, Sinkhorn, Slack, Solution,
 };
 
 /// Solve an optimal-transport problem given as NumPy files.
@@ -160,14 +160,18 @@ fn solve<'p, T: Real, C: Cost<T>>(
         arguments.epsilon.ok_or_else(|| missing.to_string())
     };
     match arguments.method {
-        Method::Auto | Method::Sinkhorn => Sinkhorn::new(entropic()?)
+        Method::Auto => Entropic::new(entropic()?)
+            .tolerance(arguments.tolerance)
+            .max_iterations(100_000)
+            .solve(problem),
+        Method::Sinkhorn => Sinkhorn::new(entropic()?)
             .tolerance(arguments.tolerance)
             .max_iterations(100_000)
             .solve(problem),
         Method::Newton => Newton::new(entropic()?)
             .tolerance(arguments.tolerance)
             .solve(problem),
-        Method::Exact => NetworkSimplex::new().solve(problem),
+        Method::Exact => Exact::new().solve(problem),
     }
     .map_err(|e| e.to_string())
 }

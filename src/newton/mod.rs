@@ -290,7 +290,7 @@ impl Newton {
 }
 
 /// How far the costs of a typical row are apart: the first ε of a cold start.
-fn spread<T: Real, C: Cost<T>>(cost: &C) -> f64 {
+pub(crate) fn spread<T: Real, C: Cost<T>>(cost: &C) -> f64 {
     let mut line = vec![T::zero(); cost.cols()];
     let rows = cost.rows().min(64);
     let mut total = 0.0;

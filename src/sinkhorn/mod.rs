@@ -76,6 +76,12 @@ impl Sinkhorn {
         }
     }
 
+    /// Another regularisation than the one the solver was made with.
+    pub fn epsilon(mut self, epsilon: impl Into<Epsilon>) -> Self {
+        self.epsilon = epsilon.into();
+        self
+    }
+
     /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
