@@ -14,11 +14,15 @@ use core::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::holdings::Holdings;
+use super::paths::LANES;
 use super::table::{NOWHERE, Place, Table};
 use crate::{Cost, Real};
 
 /// Fewest rows that a column lists at once.
 const FEW: usize = 8;
+
+/// When all rows are listed the bound grows by this factor: far keys stay out of the heaps.
+const STEP: f64 = 4.0;
 
 /// A row that could leave u for v; ordered so that the heap's greatest is the cheapest, and equal
 /// entries meet at the top.
@@ -31,6 +35,7 @@ struct Candidate {
 impl Eq for Candidate {}
 
 impl Ord for Candidate {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         other
             .key
@@ -40,6 +45,7 @@ impl Ord for Candidate {
 }
 
 impl PartialOrd for Candidate {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -48,8 +54,10 @@ impl PartialOrd for Candidate {
 #[derive(Debug)]
 pub(super) struct Arcs<T> {
     nodes: usize,
+    /// Length of a line of `keys` and `rows`: the nodes, padded for the sweeps.
+    stride: usize,
     heaps: Vec<BinaryHeap<Candidate>>,
-    /// Smallest key on the arc u→v at `u * nodes + v`, never above ϱ_u.
+    /// Smallest key on the arc u→v at `u * stride + v`, never above ϱ_u.
     keys: Vec<f64>,
     /// The row of that key; [`NOWHERE`] where it is only the bound ϱ_u.
     rows: Vec<u32>,
@@ -83,11 +91,13 @@ impl<T: Real> Arcs<T> {
                 next[u as usize] += 1;
             }
         }
+        let stride = nodes.next_multiple_of(LANES);
         Self {
             nodes,
-            heaps: vec![BinaryHeap::new(); nodes * nodes],
-            keys: vec![f64::INFINITY; nodes * nodes],
-            rows: vec![NOWHERE; nodes * nodes],
+            stride,
+            heaps: vec![BinaryHeap::new(); nodes * stride],
+            keys: vec![f64::INFINITY; nodes * stride],
+            rows: vec![NOWHERE; nodes * stride],
             bounds: vec![f64::NEG_INFINITY; nodes],
             members,
             starts,
@@ -98,14 +108,14 @@ impl<T: Real> Arcs<T> {
         }
     }
 
-    /// Keys of all arcs out of `u`.
+    /// Keys of all arcs out of `u`, padded with +∞.
     pub(super) fn keys(&self, u: usize) -> &[f64] {
-        &self.keys[u * self.nodes..(u + 1) * self.nodes]
+        &self.keys[u * self.stride..(u + 1) * self.stride]
     }
 
     /// Whether the key of the arc is that of a row, not merely a bound.
     pub(super) fn is_known(&self, u: usize, v: usize) -> bool {
-        self.rows[u * self.nodes + v] != NOWHERE
+        self.rows[u * self.stride + v] != NOWHERE
     }
 
     /// Lists at least `wanted` rows more of column `u`, and never fewer than it has listed so far, so
@@ -124,34 +134,55 @@ impl<T: Real> Arcs<T> {
         let now = before.saturating_add(wanted).min(members.len());
         let old = self.bounds[u];
         let by_regret = |i: &u32| places[*i as usize].regret;
-        let bound = if now < members.len() {
+        let is_all = now == members.len();
+        let bound = if is_all {
+            let worst = members.iter().map(by_regret).filter(|r| r.is_finite());
+            let wider = STEP * worst.fold(old, f64::max);
+            if wider > old { wider } else { f64::INFINITY }
+        } else {
             let rest = &mut members[before..];
             let (_, next, _) = rest.select_nth_unstable_by(now - before, |a, b| {
                 by_regret(a).total_cmp(&by_regret(b)).then(a.cmp(b))
             });
             by_regret(next)
-        } else {
-            f64::INFINITY
         };
         self.listed[u] = now;
         self.bounds[u] = bound;
+        let mut kept_back = false;
         // Rows listed before have their keys up to the old bound in the heaps already.
         for at in 0..now {
             let i = self.members[self.starts[u] + at];
             let above = if at < before { old } else { f64::NEG_INFINITY };
-            self.offer(table, holdings, i, u, above);
+            let place = &places[i as usize];
+            if place.third > bound {
+                // At most its second best column is near: no need to read the row.
+                if place.regret > above && place.regret <= bound {
+                    self.heaps[u * self.stride + place.next as usize].push(Candidate {
+                        key: place.regret,
+                        row: i,
+                    });
+                }
+                kept_back |= place.third < f64::INFINITY;
+                kept_back |= place.regret > bound && place.regret < f64::INFINITY;
+            } else {
+                kept_back |= self.offer(table, holdings, i, u, above);
+            }
         }
         let arrived = core::mem::take(&mut self.arrived[u]);
         for &i in &arrived {
-            self.offer(table, holdings, i, u, old);
+            kept_back |= self.offer(table, holdings, i, u, old);
         }
         self.arrived[u] = arrived;
+        if is_all && !kept_back {
+            self.bounds[u] = f64::INFINITY;
+        }
         for v in 0..self.nodes {
             self.refresh(holdings, u, v);
         }
     }
 
-    /// Puts the keys of row `i` in column `u` that lie in (above, ϱ_u] into the heaps.
+    /// Puts the keys of row `i` in column `u` that lie in (above, ϱ_u] into the heaps. Returns whether
+    /// it has keys above ϱ_u.
     fn offer<C: Cost<T>>(
         &mut self,
         table: &Table<'_, T, C>,
@@ -159,19 +190,26 @@ impl<T: Real> Arcs<T> {
         i: u32,
         u: usize,
         above: f64,
-    ) {
+    ) -> bool {
         if holdings.held(i as usize, u as u32) <= 0.0 {
-            return;
+            return false;
         }
         let Self { line, shifted, .. } = self;
         table.shifted(i as usize, &mut line[..table.nodes() - 1], shifted);
         let (here, bound) = (self.shifted[u], self.bounds[u]);
+        let mut kept_back = false;
         for v in 0..self.nodes {
             let key = self.shifted[v] - here;
-            if v != u && key <= bound && key < f64::INFINITY && !(key <= above) {
-                self.heaps[u * self.nodes + v].push(Candidate { key, row: i });
+            if v == u || !(key < f64::INFINITY) {
+                continue;
+            }
+            if key > bound {
+                kept_back = true;
+            } else if !(key <= above) {
+                self.heaps[u * self.stride + v].push(Candidate { key, row: i });
             }
         }
+        kept_back
     }
 
     /// Row `i` is new in column `u`.
@@ -190,7 +228,7 @@ impl<T: Real> Arcs<T> {
         self.offer(table, holdings, i, u, f64::NEG_INFINITY);
         let here = self.shifted[u];
         for v in 0..self.nodes {
-            let at = u * self.nodes + v;
+            let at = u * self.stride + v;
             let key = self.shifted[v] - here;
             let better = key < self.keys[at] || (key == self.keys[at] && self.rows[at] == NOWHERE);
             if v != u && better && key < f64::INFINITY {
@@ -203,7 +241,7 @@ impl<T: Real> Arcs<T> {
     /// Row `i` has left column `u`.
     pub(super) fn leave(&mut self, holdings: &Holdings, i: u32, u: usize) {
         for v in 0..self.nodes {
-            if self.rows[u * self.nodes + v] == i {
+            if self.rows[u * self.stride + v] == i {
                 self.refresh(holdings, u, v);
             }
         }
@@ -211,7 +249,7 @@ impl<T: Real> Arcs<T> {
 
     /// Looks up the cheapest row on the arc that still holds mass in `u`.
     fn refresh(&mut self, holdings: &Holdings, u: usize, v: usize) {
-        let at = u * self.nodes + v;
+        let at = u * self.stride + v;
         let heap = &mut self.heaps[at];
         while let Some(top) = heap.peek() {
             if holdings.held(top.row as usize, u as u32) > 0.0 {
@@ -237,7 +275,7 @@ impl<T: Real> Arcs<T> {
         need: f64,
         out: &mut Vec<(u32, f64, f64)>,
     ) -> f64 {
-        let heap = &mut self.heaps[u * self.nodes + v];
+        let heap = &mut self.heaps[u * self.stride + v];
         let mut sum = 0.0;
         while sum < need {
             let Some(&top) = heap.peek().filter(|c| c.key <= limit) else {
@@ -262,7 +300,7 @@ impl<T: Real> Arcs<T> {
         v: usize,
         rows: &[(u32, f64, f64)],
     ) {
-        let heap = &mut self.heaps[u * self.nodes + v];
+        let heap = &mut self.heaps[u * self.stride + v];
         heap.extend(rows.iter().map(|&(row, key, _)| Candidate { key, row }));
         self.refresh(holdings, u, v);
     }

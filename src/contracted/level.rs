@@ -12,7 +12,7 @@
 
 use super::arcs::Arcs;
 use super::holdings::Holdings;
-use super::paths::{Paths, SOURCE};
+use super::paths::{LANES, Paths};
 use super::table::{NOWHERE, Place, Table};
 use crate::{Cost, Real};
 
@@ -42,7 +42,7 @@ pub(super) struct Level<'a, T, C> {
     wanted: Vec<f64>,
     /// Mass held less mass wanted.
     surplus: Vec<f64>,
-    /// Δ: how far prices have moved from the ones the level started from.
+    /// Δ: how far prices have moved from the ones the level started from; padded for the sweeps.
     pub(super) moved: Vec<f64>,
     total: f64,
 }
@@ -62,7 +62,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             holdings: Holdings::new(mass),
             wanted: wanted.to_vec(),
             surplus: wanted.iter().map(|w| -w).collect(),
-            moved: vec![0.0; nodes],
+            moved: vec![0.0; nodes.next_multiple_of(LANES)],
             total,
             table,
         };
@@ -110,7 +110,10 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     home = v;
                 }
             }
-            self.places[i].home = home as u32;
+            if home as u32 != self.places[i].home {
+                self.places[i].next = self.places[i].home;
+                self.places[i].home = home as u32;
+            }
             self.holdings.place(i, home as u32);
             self.surplus[home] += self.holdings.mass(i);
         }
@@ -175,9 +178,9 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut paths = Paths::new(nodes);
         let mut lacking: Vec<bool> = vec![false; nodes];
+        let mut limits = vec![0.0; nodes];
         let mut arcs: Option<Arcs<T>> = None;
         loop {
-            let misplaced = self.misplaced();
             let mut lacks = 0;
             let mut spares = 0;
             for u in 0..nodes {
@@ -187,14 +190,9 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 spares += usize::from(self.surplus[u] > speck);
             }
             if lacks == 0 || spares == 0 {
-                // What is left over by rounding alone is nobody's fault.
-                return if misplaced <= LEFT_OVER * self.total {
-                    End::Done
-                } else {
-                    End::Stranded(misplaced)
-                };
+                return self.stuck();
             }
-            if !go_on(misplaced / self.total) {
+            if !go_on(self.misplaced() / self.total) {
                 return End::Cut;
             }
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
@@ -202,39 +200,42 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             paths.restart((0..nodes).filter(|&u| self.surplus[u] > SPECK * self.wanted[u]));
             let mut horizon = 0.0;
             let mut reached = 0;
-            let mut unknown = None;
             while reached < lacks {
                 let Some(v) = paths.nearest() else { break };
-                let u = paths.parent[v];
-                if u != SOURCE && !arcs.is_known(u as usize, v) {
-                    unknown = Some(u as usize);
-                    break;
+                if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
+                    arcs.list(&self.table, &self.places, &self.holdings, u, 0);
+                    paths.revise(u, |w| arcs.keys(w), &self.moved);
+                    continue;
                 }
                 if lacking[v] {
                     reached += 1;
-                    horizon = paths.distance[v];
+                    horizon = paths.distance(v);
                 }
                 paths.settle(v, arcs.keys(v), &self.moved);
             }
             if reached == 0 {
-                match unknown {
-                    Some(u) => {
-                        arcs.list(&self.table, &self.places, &self.holdings, u, 0);
-                        continue;
-                    }
-                    None if misplaced <= LEFT_OVER * self.total => return End::Done,
-                    None => return End::Stranded(misplaced),
-                }
+                return self.stuck();
             }
-            for (m, d) in self.moved.iter_mut().zip(&paths.distance) {
-                *m += d.min(horizon);
+            for v in 0..nodes {
+                self.moved[v] += paths.distance(v).min(horizon);
             }
-            for at in 0..paths.settled.len() {
-                let v = paths.settled[at] as usize;
-                if lacking[v] {
-                    self.send(arcs, &paths, v);
-                }
+            // The arcs of the forest are tight now; their keys say what may travel along them.
+            for (key, v) in limits.iter_mut().zip(0..nodes) {
+                *key = paths.parent(v).map_or(0.0, |u| arcs.keys(u)[v]);
             }
+            for &v in paths.settled().iter().filter(|&&v| lacking[v]) {
+                self.send(arcs, &paths, &limits, v);
+            }
+        }
+    }
+
+    /// No path is left. What rounding alone has left over is nobody's fault.
+    fn stuck(&self) -> End {
+        let misplaced = self.misplaced();
+        if misplaced <= LEFT_OVER * self.total {
+            End::Done
+        } else {
+            End::Stranded(misplaced)
         }
     }
 
@@ -248,18 +249,18 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         for u in 0..nodes {
             // Twice the rows that must come or go, by their mean mass.
             let rows = 2.0 * self.surplus[u].abs() / typical.max(f64::MIN_POSITIVE);
-            let wanted = (rows as usize).min(n);
+            let wanted = (rows as usize).min(n).min(64);
             arcs.list(&self.table, &self.places, &self.holdings, u, wanted);
         }
         arcs
     }
 
-    /// Sends what it can from the root of `sink`'s tree down to `sink`.
-    fn send(&mut self, arcs: &mut Arcs<T>, paths: &Paths, sink: usize) {
+    /// Sends what it can from the root of `sink`'s tree down to `sink`, on each arc into `v` by rows of
+    /// keys up to `limits[v]`.
+    fn send(&mut self, arcs: &mut Arcs<T>, paths: &Paths, limits: &[f64], sink: usize) {
         let mut hops = Vec::new();
         let mut v = sink;
-        while paths.parent[v] != SOURCE {
-            let u = paths.parent[v] as usize;
+        while let Some(u) = paths.parent(v) {
             hops.push((u, v));
             v = u;
         }
@@ -271,7 +272,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let mut taken: Vec<Vec<(u32, f64, f64)>> = Vec::with_capacity(hops.len());
         for &(u, v) in &hops {
             let mut rows = Vec::new();
-            let sum = arcs.take(&self.holdings, u, v, paths.key[v], amount, &mut rows);
+            let sum = arcs.take(&self.holdings, u, v, limits[v], amount, &mut rows);
             amount = amount.min(sum);
             taken.push(rows);
         }

@@ -19,15 +19,21 @@ pub(super) struct Place {
     pub(super) best: f64,
     /// How much more the second best column costs; +∞ where there is none.
     pub(super) regret: f64,
+    /// How much more the third best column costs.
+    pub(super) third: f64,
     /// The column u; [`NOWHERE`] where all pairs are forbidden.
     pub(super) home: u32,
+    /// The second best column, if there is one.
+    pub(super) next: u32,
 }
 
 impl Place {
     const NONE: Self = Self {
         best: f64::INFINITY,
         regret: f64::INFINITY,
+        third: f64::INFINITY,
         home: NOWHERE,
+        next: NOWHERE,
     };
 }
 
@@ -173,9 +179,20 @@ fn least(values: &[f64]) -> f64 {
     lanes.into_iter().fold(f64::INFINITY, f64::min)
 }
 
+/// The first place of `value` among `values`, which are as for [`least`]; zero where it is not there.
+#[inline(always)]
+fn position(values: &[f64], value: f64) -> usize {
+    for (c, chunk) in values.chunks_exact(LANES).enumerate() {
+        if chunk.iter().fold(false, |any, &x| any | (x == value)) {
+            return c * LANES + chunk.iter().position(|&x| x == value).unwrap_or(0);
+        }
+    }
+    0
+}
+
 dispatch! {
-    /// Places each row of `costs` in the column of least shifted cost. Three sweeps over one row in
-    /// the cache (least, where, second least) rather than one clever one, because each of them is
+    /// Places each row of `costs` in the column of least shifted cost. Several sweeps over one row in
+    /// the cache (least, where, second least …) rather than one clever one, because each of them is
     /// vector code. Returns whether every entry is a cost.
     fn place_rows<T: Real>(
         costs: &[T],
@@ -197,19 +214,17 @@ dispatch! {
                 *place = Place::NONE;
                 continue;
             }
-            let mut home = 0;
-            for (c, chunk) in room.chunks_exact(LANES).enumerate() {
-                let hit = chunk.iter().fold(false, |any, &h| any | (h == best));
-                if hit {
-                    home = c * LANES + chunk.iter().position(|&h| h == best).unwrap_or(0);
-                    break;
-                }
-            }
+            let home = position(room, best);
             room[home] = f64::INFINITY;
+            let second = least(room);
+            let next = position(room, second);
+            room[next] = f64::INFINITY;
             *place = Place {
                 best,
-                regret: least(room) - best,
+                regret: second - best,
+                third: least(room) - best,
                 home: home as u32,
+                next: next as u32,
             };
         }
         clean
