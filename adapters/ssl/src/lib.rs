@@ -6,6 +6,8 @@ pub mod augment;
 #[cfg(feature = "data")]
 pub mod data;
 mod error;
+#[cfg(feature = "train")]
+pub mod nn;
 #[cfg(feature = "data")]
 pub mod rng;
 
