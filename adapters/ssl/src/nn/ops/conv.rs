@@ -418,7 +418,7 @@ impl Tiled {
                     },
                 )
                 .collect();
-            weight.finish(&partial, &mut dw);
+            weight.finish(partial, &mut dw);
         }
         (dx, dw)
     }
@@ -549,16 +549,22 @@ impl WeightGradient {
     }
 
     /// Adds the partial sums in order and turns \[taps, outputs\] into \[outputs, taps\].
-    fn finish<T: Tiles>(&self, partial: &[Vec<T>], dw: &mut [T]) {
-        let taps = self.shape.taps();
-        dw.par_chunks_exact_mut(taps)
-            .enumerate()
-            .for_each(|(o, dw)| {
-                for part in partial {
-                    for (slot, &g) in dw.iter_mut().zip(part[o..].iter().step_by(self.width)) {
-                        *slot += g;
-                    }
+    fn finish<T: Tiles>(&self, mut partial: Vec<Vec<T>>, dw: &mut [T]) {
+        let rest = partial.split_off(1.min(partial.len()));
+        let Some(mut sum) = partial.pop() else { return };
+        let block = 4096;
+        sum.par_chunks_mut(block).enumerate().for_each(|(i, sum)| {
+            for part in &rest {
+                for (slot, &g) in sum.iter_mut().zip(&part[i * block..]) {
+                    *slot += g;
                 }
-            });
+            }
+        });
+        let taps = self.shape.taps();
+        for (o, dw) in dw.chunks_exact_mut(taps).enumerate() {
+            for (slot, &g) in dw.iter_mut().zip(sum[o..].iter().step_by(self.width)) {
+                *slot = g;
+            }
+        }
     }
 }

@@ -152,11 +152,8 @@ fn activate<T: Element>(x: &[T], scale: T, shift: T, slope: T, y: &mut [T]) {
 
 #[inline(always)]
 fn gradient<T: Element>(x: T, dy: T, c: &Channel<T>) -> T {
-    if x * c.scale + c.shift > T::zero() {
-        dy
-    } else {
-        dy * c.slope
-    }
+    let positive = x * c.scale + c.shift > T::zero();
+    dy * if positive { T::one() } else { c.slope }
 }
 
 #[inline(always)]
@@ -165,10 +162,16 @@ fn slopes<T: Element, const L: usize>(x: &[T], dy: &[T], c: &Channel<T>) -> [f64
     let (dys, dy_tail) = dy.as_chunks::<L>();
     let (mut sum, mut product) = ([T::zero(); L], [T::zero(); L]);
     for (x, dy) in xs.iter().zip(dys) {
+        // One plain loop per result: each becomes a vector instruction or two.
+        let mut g = [T::zero(); L];
         for l in 0..L {
-            let g = gradient(x[l], dy[l], c);
-            sum[l] += g;
-            product[l] += g * (x[l] * c.inverse + c.centre);
+            g[l] = gradient(x[l], dy[l], c);
+        }
+        for l in 0..L {
+            sum[l] += g[l];
+        }
+        for l in 0..L {
+            product[l] += g[l] * (x[l] * c.inverse + c.centre);
         }
     }
     let mut total = [fold(sum), fold(product)];
