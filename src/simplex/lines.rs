@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Slack lines are scalars and never stored. The one operation that matters is the cheapest arc of a
-//! line at given column prices, `min_j C_ij − g_j`; on dense costs it reads the caller's memory in
+//! line at given column prices, `min_j C_ij + h_j` with h = −g; on dense costs it reads the caller's memory in
 //! place, otherwise one line is computed into a buffer at a time.
 
 use crate::simd::dispatch;
@@ -78,44 +78,32 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
         &self.buffer
     }
 
-    /// The least `C_ij − g_j` of line `i` and where it is; `+∞` where nothing is allowed. Columns with
-    /// `g_j = −∞` are left out.
-    pub(super) fn cheapest(&mut self, i: usize, g: &[f64]) -> (f64, usize) {
+    /// The least `C_ij + h_j` of line `i` and where it is; `+∞` where nothing is allowed. Columns with
+    /// `h_j = +∞` are left out.
+    pub(super) fn cheapest(&mut self, i: usize, h: &[f64]) -> (f64, usize) {
         let (n, k) = (self.cost.rows(), self.cost.cols());
         let phase = self.phase;
         let (slack_cost, mut best) = if i < n {
-            let real = &g[..k];
+            let real = &h[..k];
             let line = self.line(i);
             let best = match phase {
+                Phase::Optimality if k < SHORT => {
+                    first_least(line.iter().zip(real).map(|(c, h)| c.widen() + h))
+                }
                 Phase::Optimality => cheapest_entry(line, real),
-                Phase::Feasibility => line
-                    .iter()
-                    .zip(real)
-                    .map(|(c, g)| f64::from(*c == T::infinity()) - g)
-                    .enumerate()
-                    .fold(
-                        (f64::INFINITY, 0),
-                        |b, (j, r)| {
-                            if r < b.0 { (r, j) } else { b }
-                        },
-                    ),
+                Phase::Feasibility => {
+                    let marked = line.iter().map(|&c| f64::from(c == T::infinity()));
+                    first_least(marked.zip(real).map(|(c, h)| c + h))
+                }
             };
             (self.slack.col_cost, best)
         } else {
             let c = self.read(self.slack.row_cost);
-            let best = g[..k]
-                .iter()
-                .enumerate()
-                .fold(
-                    (f64::INFINITY, 0),
-                    |b, (j, g)| {
-                        if c - g < b.0 { (c - g, j) } else { b }
-                    },
-                );
+            let best = first_least(h[..k].iter().map(|h| c + h));
             (self.slack.corner_cost, best)
         };
-        if let Some(&last) = g.get(k) {
-            let r = self.read(slack_cost) - last;
+        if let Some(&last) = h.get(k) {
+            let r = self.read(slack_cost) + last;
             if r < best.0 {
                 best = (r, k);
             }
@@ -124,26 +112,41 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
     }
 }
 
+/// The least of some numbers and the first place where it is taken; `(+∞, 0)` for none.
+#[inline]
+fn first_least(values: impl Iterator<Item = f64>) -> (f64, usize) {
+    let mut best = (f64::INFINITY, 0);
+    for (at, v) in values.enumerate() {
+        if v < best.0 {
+            best = (v, at);
+        }
+    }
+    best
+}
+
+/// Lines shorter than this are searched in one plain loop.
+const SHORT: usize = 24;
+
 /// Columns per block of the search: the minimum is found first, its place in one block afterwards.
 const BLOCK: usize = 256;
 const LANES: usize = 8;
 
 dispatch! {
-    /// The least `line_j − g_j` and the first place where it is taken.
-    fn cheapest_entry<T: Real>(line: &[T], g: &[f64]) -> (f64, usize) {
+    /// The least `line_j + h_j` and the first place where it is taken.
+    fn cheapest_entry<T: Real>(line: &[T], h: &[f64]) -> (f64, usize) {
         let (mut least, mut block) = (f64::INFINITY, 0);
-        for (b, (cs, gs)) in line.chunks(BLOCK).zip(g.chunks(BLOCK)).enumerate() {
+        for (b, (cs, hs)) in line.chunks(BLOCK).zip(h.chunks(BLOCK)).enumerate() {
             let mut lanes = [f64::INFINITY; LANES];
-            let (c8, g8) = (cs.chunks_exact(LANES), gs.chunks_exact(LANES));
-            let (c_rest, g_rest) = (c8.remainder(), g8.remainder());
-            for (c, g) in c8.zip(g8) {
+            let (c8, h8) = (cs.chunks_exact(LANES), hs.chunks_exact(LANES));
+            let (c_rest, h_rest) = (c8.remainder(), h8.remainder());
+            for (c, h) in c8.zip(h8) {
                 for l in 0..LANES {
-                    let r = c[l].widen() - g[l];
+                    let r = c[l].widen() + h[l];
                     lanes[l] = if r < lanes[l] { r } else { lanes[l] };
                 }
             }
-            for (c, g) in c_rest.iter().zip(g_rest) {
-                let r = c.widen() - g;
+            for (c, h) in c_rest.iter().zip(h_rest) {
+                let r = c.widen() + h;
                 lanes[0] = if r < lanes[0] { r } else { lanes[0] };
             }
             for r in lanes {
@@ -155,7 +158,7 @@ dispatch! {
         let start = block * BLOCK;
         let end = (start + BLOCK).min(line.len());
         for j in start..end {
-            if line[j].widen() - g[j] == least {
+            if line[j].widen() + h[j] == least {
                 return (least, j);
             }
         }
@@ -171,20 +174,14 @@ mod tests {
     fn the_search_finds_what_a_loop_finds() {
         for len in [1, 7, 8, 255, 256, 257, 1000] {
             let line: Vec<f32> = (0..len).map(|j| ((j * 37) % 101) as f32).collect();
-            let g: Vec<f64> = (0..len).map(|j| ((j * 53) % 97) as f64 / 3.0).collect();
-            let mut naive = (f64::INFINITY, 0);
-            for j in 0..len {
-                let r = f64::from(line[j]) - g[j];
-                if r < naive.0 {
-                    naive = (r, j);
-                }
-            }
-            assert_eq!(cheapest_entry(&line, &g), naive);
-            assert_eq!(crate::simd::plainly(|| cheapest_entry(&line, &g)), naive);
+            let h: Vec<f64> = (0..len).map(|j| ((j * 53) % 97) as f64 / 3.0).collect();
+            let naive = first_least(line.iter().zip(&h).map(|(&c, h)| f64::from(c) + h));
+            assert_eq!(cheapest_entry(&line, &h), naive);
+            assert_eq!(crate::simd::plainly(|| cheapest_entry(&line, &h)), naive);
         }
         let nothing = cheapest_entry(&[f64::INFINITY; 3], &[0.0; 3]);
         assert_eq!(nothing, (f64::INFINITY, 0));
-        let closed = cheapest_entry(&[1.0; 3], &[f64::NEG_INFINITY; 3]);
+        let closed = cheapest_entry(&[1.0; 3], &[f64::INFINITY; 3]);
         assert_eq!(closed, (f64::INFINITY, 0));
     }
 }

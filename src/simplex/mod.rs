@@ -297,7 +297,7 @@ impl<T: Real, C: Cost<T>> Solve<'_, T, C> {
                 break;
             }
             // Gains this small may be rounding that no pivot removes, hence the bounds.
-            let most = 64 + tree.rows() + tree.g().len();
+            let most = 64 + tree.rows() + tree.cols();
             outcome = self.pivot(tree, FINE, most);
             if self.pivots == before {
                 break;
@@ -311,14 +311,14 @@ impl<T: Real, C: Cost<T>> Solve<'_, T, C> {
 
     /// Prices with the columns' mean at zero: the dual value is a difference of two sums, best kept small.
     fn centred(&self, tree: &Tree) -> (Vec<f64>, Vec<f64>) {
-        let cols = &self.masses.cols;
-        let weights: f64 = cols.iter().sum();
-        let open = tree.g().iter().zip(cols).filter(|p| *p.1 > 0.0);
+        let g: Vec<f64> = tree.heights().iter().map(|h| -h).collect();
+        let weights: f64 = self.masses.cols.iter().sum();
+        let open = g.iter().zip(&self.masses.cols).filter(|p| *p.1 > 0.0);
         let centre = open.map(|(g, b)| g * (b / weights)).sum::<f64>();
         let centre = if centre.is_finite() { centre } else { 0.0 };
         (
-            tree.f().iter().map(|f| f + centre).collect(),
-            tree.g().iter().map(|g| g - centre).collect(),
+            (0..tree.rows()).map(|i| tree.f(i) + centre).collect(),
+            g.iter().map(|g| g - centre).collect(),
         )
     }
 
@@ -381,12 +381,13 @@ impl<T: Real, C: Cost<T>> Solve<'_, T, C> {
         let off: f64 = off.map(|(s, c)| (s - c).abs()).sum();
         let violation = off / problem.marginals().total();
         let (mut rows, mut cols) = self.centred(&tree);
+        let heights: Vec<f64> = cols.iter().map(|g| -g).collect();
         for (i, f) in rows.iter_mut().enumerate() {
             if !self.takes_part[i] {
                 *f = f64::NEG_INFINITY;
             } else if outcome != Outcome::Optimal {
                 // An unfinished tree's prices are too high somewhere; lower them to feasibility.
-                *f = self.lines.cheapest(i, &cols).0;
+                *f = self.lines.cheapest(i, &heights).0;
             }
         }
         let slack_row = rows.get(n).copied().unwrap_or(f64::NEG_INFINITY);

@@ -24,8 +24,11 @@ pub(super) const COARSE: f64 = 2e-13;
 /// The same for the last look, at prices worked out afresh from the tree.
 pub(super) const FINE: f64 = 4e-15;
 
-/// Lines on the short list at most.
-const LISTED: usize = 8;
+/// Lines on the short list: few where lines are long, for then each is the best of many arcs; more
+/// where there are many short lines, so that an entering arc still is the best of thousands.
+fn listed(rows: usize, cols: usize) -> usize {
+    (16 * rows / cols.max(1)).clamp(8, 512)
+}
 
 struct Candidate {
     row: usize,
@@ -54,7 +57,7 @@ impl Pricer {
     pub(super) fn new() -> Self {
         Self {
             next: 0,
-            list: Vec::with_capacity(LISTED),
+            list: Vec::new(),
         }
     }
 
@@ -68,11 +71,12 @@ impl Pricer {
         mut before: impl FnMut() -> ControlFlow<Outcome>,
     ) -> Outcome {
         let rows = lines.rows();
+        let listed = listed(rows, lines.cols());
         let mut quiet = 0;
         while quiet < rows {
             // Scan until the list is full or a round is complete.
             self.list.clear();
-            while self.list.len() < LISTED && quiet < rows {
+            while self.list.len() < listed && quiet < rows {
                 let i = self.next;
                 self.next = if i + 1 == rows { 0 } else { i + 1 };
                 quiet += 1;
@@ -101,7 +105,7 @@ impl Pricer {
         let mut at = 0;
         while at < self.list.len() {
             let c = &self.list[at];
-            match gain(tree.f()[c.row], tree.g()[c.col], c.cost, tolerance) {
+            match gain(tree.f(c.row), tree.g(c.col), c.cost, tolerance) {
                 None => {
                     self.list.swap_remove(at);
                 }
@@ -130,8 +134,8 @@ fn best_gain<T: Real, C: Cost<T>>(
     i: usize,
     tolerance: f64,
 ) -> Option<Candidate> {
-    let (f, g) = (tree.f()[i], tree.g());
-    let (least, j) = lines.cheapest(i, g);
+    let f = tree.f(i);
+    let (least, j) = lines.cheapest(i, tree.heights());
     let rest = f - least;
     if rest <= 0.0 {
         return None;
@@ -141,7 +145,7 @@ fn best_gain<T: Real, C: Cost<T>>(
         return None;
     }
     let cost = lines.at(i, j);
-    if gain(f, g[j], cost, tolerance).is_some() {
+    if gain(f, tree.g(j), cost, tolerance).is_some() {
         return Some(Candidate {
             row: i,
             col: j,
@@ -150,9 +154,9 @@ fn best_gain<T: Real, C: Cost<T>>(
     }
     // The largest difference may be the rounding of two huge numbers and hide a smaller, real one.
     if rest > tolerance * 4.0 * f.abs() {
-        return (0..g.len()).find_map(|col| {
+        return (0..tree.cols()).find_map(|col| {
             let cost = lines.at(i, col);
-            gain(f, g[col], cost, tolerance).map(|_| Candidate { row: i, col, cost })
+            gain(f, tree.g(col), cost, tolerance).map(|_| Candidate { row: i, col, cost })
         });
     }
     None

@@ -4,7 +4,7 @@
 //! forbidden pairs leave rows and columns over, they are paired regardless; phase one then moves that
 //! mass to allowed pairs, or proves that it cannot be done.
 
-use super::lines::{Lines, Phase};
+use super::lines::Lines;
 use super::tree::Tree;
 use crate::{Cost, Error, Marginals, Real, Side};
 
@@ -148,7 +148,7 @@ pub(super) fn peel<T: Real, C: Cost<T>>(
             let near = |j: &usize| {
                 let c = lines.at(i, *j);
                 let scale = c.abs() + open[*j].abs() + f.abs();
-                scale < f64::INFINITY && c - open[*j] - f <= TIGHT * scale
+                scale < f64::INFINITY && c + open[*j] - f <= TIGHT * scale
             };
             tight.extend((0..cols).filter(near).take(most).map(|j| (i, j)));
         }
@@ -176,10 +176,10 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// The prices of columns with room; −∞ for the others.
+    /// −g of the columns with room; +∞ for the others.
     fn open(&self, g: &[f64]) -> Vec<f64> {
         let open = g.iter().zip(&self.room);
-        open.map(|(&g, &r)| if r > 0.0 { g } else { f64::NEG_INFINITY })
+        open.map(|(&g, &r)| if r > 0.0 { -g } else { f64::INFINITY })
             .collect()
     }
 
@@ -206,7 +206,7 @@ impl<'a> Hands<'a> {
                 }
                 self.place(i, j);
                 if self.room[j] == 0.0 {
-                    open[j] = f64::NEG_INFINITY;
+                    open[j] = f64::INFINITY;
                 }
             }
         }
@@ -303,11 +303,10 @@ pub(super) fn plant<T: Real, C: Cost<T>>(
     for (j, &g) in g.iter().enumerate() {
         let closed = masses.cols[j] == 0.0;
         let price = if closed { f64::NEG_INFINITY } else { g };
-        tree.set_price(lines.rows() + j, price);
+        tree.set_g(j, price);
     }
     for &(i, j, flow) in arcs {
         tree.link(i, j, flow, lines.at(i, j));
     }
-    debug_assert!(lines.phase == Phase::Feasibility || tree.f().iter().all(|f| f.is_finite()));
     tree
 }

@@ -14,78 +14,86 @@
 //! leaving arc is the last one to block on the way round the cycle, starting from its apex; that keeps
 //! the property, and with it no sequence of pivots without flow can repeat a tree.
 //!
-//! Children hang in doubly linked lists and each node knows the size of its subtree. Sizes find the
-//! apex of a cycle without depths (which would have to be rewritten below every pivot) and tell which
-//! side of a cut is the smaller one to re-price.
+//! The nodes are threaded in preorder on a ring, so that every subtree is a run of the ring: the prices
+//! on one side of a cut are re-priced by walking that run, or the rest of the ring where that is
+//! shorter. Sizes of subtrees say which is shorter, and find the apex of a cycle without depths, which
+//! would have to be rewritten below every pivot.
 
 /// "No such node".
 const NONE: u32 = u32::MAX;
-
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    parent: u32,
-    first: u32,
-    next: u32,
-    prev: u32,
-    /// Nodes in the subtree, this one included.
-    size: u32,
-}
 
 /// A spanning tree over rows, columns and the root.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     rows: usize,
-    nodes: Vec<Node>,
+    parent: Vec<u32>,
+    /// Successor in preorder; the last node's is the root.
+    next: Vec<u32>,
+    /// Predecessor in preorder.
+    prev: Vec<u32>,
+    /// Last node of the subtree in preorder.
+    last: Vec<u32>,
+    /// Nodes in the subtree, this one included.
+    size: Vec<u32>,
     /// Flow on the arc to the parent.
     flow: Vec<f64>,
-    /// f of the rows, then g of the columns.
-    price: Vec<f64>,
+    /// f of the rows, then −g of the columns, then the root's zero point: moving a subtree's prices
+    /// adds the same number to all of them.
+    height: Vec<f64>,
 }
 
 impl Tree {
     /// All nodes loose: each hangs on the root alone, with price zero.
     pub(super) fn loose(rows: usize, cols: usize) -> Self {
-        let count = rows + cols;
-        let root = Node {
-            parent: NONE,
-            first: NONE,
-            next: NONE,
-            prev: NONE,
-            size: 1,
-        };
-        let mut tree = Self {
+        let count = (rows + cols) as u32;
+        let mut size = vec![1; rows + cols + 1];
+        size[rows + cols] = count + 1;
+        let mut last: Vec<u32> = (0..=count).collect();
+        last[rows + cols] = if count == 0 { 0 } else { count - 1 };
+        let ring = |v: u32, by: u32| (v + by) % (count + 1);
+        Self {
             rows,
-            nodes: vec![root; count + 1],
-            flow: vec![0.0; count + 1],
-            price: vec![0.0; count],
-        };
-        for v in (0..count as u32).rev() {
-            tree.hang(v, count as u32);
+            parent: (0..=count)
+                .map(|v| if v == count { NONE } else { count })
+                .collect(),
+            next: (0..=count).map(|v| ring(v, 1)).collect(),
+            prev: (0..=count).map(|v| ring(v, count)).collect(),
+            last,
+            size,
+            flow: vec![0.0; rows + cols + 1],
+            height: vec![0.0; rows + cols + 1],
         }
-        tree.nodes[count].size = count as u32 + 1;
-        tree
     }
 
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// f of each row.
-    pub(super) fn f(&self) -> &[f64] {
-        &self.price[..self.rows]
+    pub(super) fn cols(&self) -> usize {
+        self.height.len() - 1 - self.rows
     }
 
-    /// g of each column.
-    pub(super) fn g(&self) -> &[f64] {
-        &self.price[self.rows..]
+    /// f of row `i`.
+    pub(super) fn f(&self, i: usize) -> f64 {
+        self.height[i]
     }
 
-    pub(super) fn set_price(&mut self, node: usize, price: f64) {
-        self.price[node] = price;
+    /// g of column `j`.
+    pub(super) fn g(&self, j: usize) -> f64 {
+        -self.height[self.rows + j]
+    }
+
+    /// −g of all columns.
+    pub(super) fn heights(&self) -> &[f64] {
+        &self.height[self.rows..self.height.len() - 1]
+    }
+
+    pub(super) fn set_g(&mut self, j: usize, g: f64) {
+        self.height[self.rows + j] = -g;
     }
 
     fn root(&self) -> u32 {
-        self.price.len() as u32
+        (self.height.len() - 1) as u32
     }
 
     fn is_row(&self, v: u32) -> bool {
@@ -95,59 +103,88 @@ impl Tree {
     /// The arcs of the tree between rows and columns, as (row, column, flow).
     pub(super) fn arcs(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
         let root = self.root();
-        (0..self.price.len()).filter_map(move |v| {
-            let p = self.nodes[v].parent;
+        (0..self.height.len() - 1).filter_map(move |v| {
+            let p = self.parent[v];
             (p != root).then(|| {
-                let (v, p) = (v, p as usize);
+                let p = p as usize;
                 let (i, j) = if v < self.rows { (v, p) } else { (p, v) };
                 (i, j - self.rows, self.flow[v])
             })
         })
     }
 
-    fn hang(&mut self, v: u32, parent: u32) {
-        let old = self.nodes[parent as usize].first;
-        self.nodes[v as usize].parent = parent;
-        self.nodes[v as usize].prev = NONE;
-        self.nodes[v as usize].next = old;
-        if old != NONE {
-            self.nodes[old as usize].prev = v;
-        }
-        self.nodes[parent as usize].first = v;
-    }
-
-    fn unhang(&mut self, v: u32) {
-        let Node {
-            parent, next, prev, ..
-        } = self.nodes[v as usize];
-        if prev == NONE {
-            self.nodes[parent as usize].first = next;
-        } else {
-            self.nodes[prev as usize].next = next;
-        }
-        if next != NONE {
-            self.nodes[next as usize].prev = prev;
-        }
-    }
-
     /// Moves the subtree below `cut` so that it hangs by `inside` on `outside`, over an arc that carries
-    /// `flow`. `inside` lies in the subtree, `outside` does not; sizes above are left to the caller.
+    /// `flow`. `inside` lies in the subtree, `outside` does not. Sizes on the way from the subtree's old
+    /// and new place to the root are left to the caller.
     fn rehang(&mut self, cut: u32, inside: u32, outside: u32, flow: f64) {
-        let whole = self.nodes[cut as usize].size;
-        let (mut v, mut onto, mut carry) = (inside, outside, flow);
-        let mut below = 0;
+        self.take_out(cut);
+        let whole = self.size[cut as usize];
+        // Turn the way from `inside` up to `cut` upside down. In the new preorder each node on the way
+        // is followed by what it had before and after the branch it now hangs on.
+        let (mut v, mut onto, mut carry, mut below) = (inside, outside, flow, 0);
+        let (mut up, mut before) = (self.parent[v as usize], self.prev[v as usize]);
+        let mut tail = self.last[v as usize];
+        let mut after = self.next[tail as usize];
+        let mut branch_end = tail;
         loop {
-            let up = self.nodes[v as usize].parent;
-            self.unhang(v);
-            self.hang(v, onto);
+            self.parent[v as usize] = onto;
             core::mem::swap(&mut self.flow[v as usize], &mut carry);
-            let size = core::mem::replace(&mut self.nodes[v as usize].size, whole - below);
+            let size = core::mem::replace(&mut self.size[v as usize], whole - below);
             if v == cut {
-                return;
+                break;
             }
-            below = size;
-            onto = v;
-            v = up;
+            (onto, v, below) = (v, up, size);
+            let i = v as usize;
+            let (old_up, old_before, old_end) = (self.parent[i], self.prev[i], self.last[i]);
+            // Where both runs end together the link behind them has been overwritten already.
+            let old_after = if old_end == branch_end {
+                after
+            } else {
+                self.next[old_end as usize]
+            };
+            self.join(tail, v);
+            // `before` may be `v` itself: then its first part is the node alone, already in place.
+            tail = before;
+            if branch_end != old_end {
+                self.join(tail, after);
+                tail = old_end;
+            }
+            (up, before, after, branch_end) = (old_up, old_before, old_after, old_end);
+        }
+        let mut v = cut;
+        while v != outside {
+            self.last[v as usize] = tail;
+            v = self.parent[v as usize];
+        }
+        self.put_in(inside, tail, outside);
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        self.next[a as usize] = b;
+        self.prev[b as usize] = a;
+    }
+
+    /// Closes the ring over the subtree of `cut`; its own threading stays.
+    fn take_out(&mut self, cut: u32) {
+        let (before, end) = (self.prev[cut as usize], self.last[cut as usize]);
+        let after = self.next[end as usize];
+        self.join(before, after);
+        let mut a = self.parent[cut as usize];
+        while a != NONE && self.last[a as usize] == end {
+            self.last[a as usize] = before;
+            a = self.parent[a as usize];
+        }
+    }
+
+    /// Opens the ring behind `outside` for the run from `first` to `tail`.
+    fn put_in(&mut self, first: u32, tail: u32, outside: u32) {
+        let after = self.next[outside as usize];
+        self.join(outside, first);
+        self.join(tail, after);
+        let mut a = outside;
+        while a != NONE && self.last[a as usize] == outside {
+            self.last[a as usize] = tail;
+            a = self.parent[a as usize];
         }
     }
 
@@ -155,8 +192,8 @@ impl Tree {
     fn resize(&mut self, from: u32, until: u32, by: u32) {
         let mut v = from;
         while v != until {
-            self.nodes[v as usize].size = self.nodes[v as usize].size.wrapping_add(by);
-            v = self.nodes[v as usize].parent;
+            self.size[v as usize] = self.size[v as usize].wrapping_add(by);
+            v = self.parent[v as usize];
         }
     }
 
@@ -171,22 +208,21 @@ impl Tree {
             return false;
         }
         let root = self.root();
-        if self.nodes[top_i as usize].size == 1 {
-            self.price[row] = cost - self.price[self.rows + col];
+        if self.size[top_i as usize] == 1 {
+            self.height[row] = cost - self.g(col);
         }
         // The smaller piece moves; all its arcs on the way to its top turn round and keep their flow,
         // which is positive, so the tree stays strongly feasible.
-        let (cut, inside, outside) =
-            if self.nodes[top_i as usize].size < self.nodes[top_j as usize].size {
-                (top_i, i, j)
-            } else {
-                (top_j, j, i)
-            };
-        let size = self.nodes[cut as usize].size;
+        let (cut, inside, outside) = if self.size[top_i as usize] < self.size[top_j as usize] {
+            (top_i, i, j)
+        } else {
+            (top_j, j, i)
+        };
+        let size = self.size[cut as usize];
         self.rehang(cut, inside, outside, flow);
         self.resize(outside, root, size);
-        let change = cost - self.price[row] - self.price[self.rows + col];
-        self.shift(inside, NONE, if inside == i { change } else { -change });
+        let change = cost - self.f(row) - self.g(col);
+        self.shift(inside, if inside == i { change } else { -change });
         true
     }
 
@@ -194,7 +230,7 @@ impl Tree {
     fn top(&self, mut v: u32) -> u32 {
         let root = self.root();
         loop {
-            let up = self.nodes[v as usize].parent;
+            let up = self.parent[v as usize];
             if up == root {
                 return v;
             }
@@ -202,36 +238,19 @@ impl Tree {
         }
     }
 
-    /// Adds `by` to the row prices and takes it from the column prices in the subtree of `top`, leaving
-    /// out the subtree of `except`.
-    fn shift(&mut self, top: u32, except: u32, by: f64) {
-        let mut v = top;
-        loop {
-            let at = v as usize;
-            let mut deeper = NONE;
-            if v != except {
-                if at < self.rows {
-                    self.price[at] += by;
-                } else if at < self.price.len() {
-                    self.price[at] -= by;
-                }
-                deeper = self.nodes[at].first;
-            }
-            if deeper != NONE {
-                v = deeper;
-                continue;
-            }
-            loop {
-                if v == top {
-                    return;
-                }
-                let Node { next, parent, .. } = self.nodes[v as usize];
-                if next != NONE {
-                    v = next;
-                    break;
-                }
-                v = parent;
-            }
+    /// Raises the subtree of `top` by `by`; or lowers everything else, where that is less work: only
+    /// sums f + g matter.
+    fn shift(&mut self, top: u32, by: f64) {
+        let (all, size) = (self.height.len(), self.size[top as usize] as usize);
+        let (mut v, count, by) = if 2 * size <= all {
+            (top, size, by)
+        } else {
+            let after = self.next[self.last[top as usize] as usize];
+            (after, all - size, -by)
+        };
+        for _ in 0..count {
+            self.height[v as usize] += by;
+            v = self.next[v as usize];
         }
     }
 
@@ -245,23 +264,22 @@ impl Tree {
         let (mut least_u, mut leave_u) = (f64::INFINITY, NONE);
         let (mut least_v, mut leave_v) = (f64::INFINITY, NONE);
         while u != v {
-            let (nu, nv) = (self.nodes[u as usize], self.nodes[v as usize]);
-            if nu.size < nv.size {
+            if self.size[u as usize] < self.size[v as usize] {
                 // Mass comes down to the entering row: arcs that point up give way. Nearest to the
                 // row is last on the way round, hence the strict comparison.
-                let flow = self.flow[u as usize];
-                if (self.is_row(u) || nu.parent == root) && flow < least_u {
+                let (up, flow) = (self.parent[u as usize], self.flow[u as usize]);
+                if (self.is_row(u) || up == root) && flow < least_u {
                     (least_u, leave_u) = (flow, u);
                 }
-                u = nu.parent;
+                u = up;
             } else {
                 // Mass goes up from the entering column: arcs that point down give way, and the one
                 // nearest to the apex is last.
-                let flow = self.flow[v as usize];
-                if !self.is_row(v) && nv.parent != root && flow <= least_v {
+                let (up, flow) = (self.parent[v as usize], self.flow[v as usize]);
+                if !self.is_row(v) && up != root && flow <= least_v {
                     (least_v, leave_v) = (flow, v);
                 }
-                v = nv.parent;
+                v = up;
             }
         }
         let apex = u;
@@ -275,31 +293,19 @@ impl Tree {
             return 0.0; // no cycle: cannot happen for an arc between two nodes of the tree
         }
         if moved > 0.0 {
-            let mut v = i;
-            while v != apex {
-                let sign = if self.is_row(v) { -moved } else { moved };
-                self.flow[v as usize] += sign;
-                v = self.nodes[v as usize].parent;
-            }
-            v = j;
-            while v != apex {
-                let sign = if self.is_row(v) { moved } else { -moved };
-                self.flow[v as usize] += sign;
-                v = self.nodes[v as usize].parent;
+            for (end, sign) in [(i, -moved), (j, moved)] {
+                let mut v = end;
+                while v != apex {
+                    self.flow[v as usize] += if self.is_row(v) { sign } else { -sign };
+                    v = self.parent[v as usize];
+                }
             }
         }
-        let size = self.nodes[cut as usize].size;
-        let above = self.nodes[cut as usize].parent;
-        self.resize(above, apex, size.wrapping_neg());
+        let size = self.size[cut as usize];
+        self.resize(self.parent[cut as usize], apex, size.wrapping_neg());
         self.rehang(cut, inside, outside, moved);
         self.resize(outside, apex, size);
-        // Either side of the cut may be the one to move, for only sums f + g matter.
-        let by = if on_column_side { gain } else { -gain };
-        if 2 * size as usize <= self.nodes.len() {
-            self.shift(inside, NONE, by);
-        } else {
-            self.shift(root, inside, -by);
-        }
+        self.shift(inside, if on_column_side { gain } else { -gain });
         moved
     }
 
@@ -308,30 +314,26 @@ impl Tree {
     /// matter, and small numbers have the finer digits. Returns the largest correction.
     pub(super) fn reprice(&mut self, cost: impl Fn(usize, usize) -> f64) -> f64 {
         let root = self.root();
-        let open = self.g().iter().filter(|g| g.is_finite());
-        let (sum, count) = open.fold((0.0, 0.0), |(s, c), g| (s + g, c + 1.0));
+        let open = self.heights().iter().filter(|h| h.is_finite());
+        let (sum, count) = open.fold((0.0, 0.0), |(s, c), h| (s + h, c + 1.0));
         if count > 0.0 {
-            self.shift(root, NONE, sum / count);
+            self.height.iter_mut().for_each(|h| *h -= sum / count);
         }
         let mut worst = 0.0f64;
-        let mut stack = vec![root];
-        while let Some(v) = stack.pop() {
-            let mut child = self.nodes[v as usize].first;
-            while child != NONE {
-                if v != root {
-                    let (i, j) = if self.is_row(child) {
-                        (child, v)
-                    } else {
-                        (v, child)
-                    };
-                    let c = cost(i as usize, j as usize - self.rows);
-                    let fresh = c - self.price[v as usize];
-                    worst = worst.max((fresh - self.price[child as usize]).abs());
-                    self.price[child as usize] = fresh;
-                }
-                stack.push(child);
-                child = self.nodes[child as usize].next;
+        let mut v = self.next[root as usize];
+        while v != root {
+            let (at, up) = (v as usize, self.parent[v as usize]);
+            if up != root {
+                let fresh = if self.is_row(v) {
+                    let j = up as usize - self.rows;
+                    cost(at, j) - self.g(j)
+                } else {
+                    self.f(up as usize) - cost(up as usize, at - self.rows)
+                };
+                worst = worst.max((fresh - self.height[at]).abs());
+                self.height[at] = fresh;
             }
+            v = self.next[at];
         }
         worst
     }
@@ -342,28 +344,31 @@ impl Tree {
     /// Checks every invariant the module promises; for tests.
     fn assert_sound(&self) {
         let root = self.root();
-        let mut sizes = vec![1u32; self.nodes.len()];
         let mut order = vec![root];
-        let mut at = 0;
-        while at < order.len() {
-            let v = order[at];
-            let mut child = self.nodes[v as usize].first;
-            while child != NONE {
-                assert_eq!(self.nodes[child as usize].parent, v);
-                order.push(child);
-                child = self.nodes[child as usize].next;
-            }
-            at += 1;
+        let mut v = self.next[root as usize];
+        while v != root {
+            assert_eq!(self.prev[v as usize], order[order.len() - 1]);
+            order.push(v);
+            v = self.next[v as usize];
         }
-        assert_eq!(order.len(), self.nodes.len());
-        for &v in order.iter().rev() {
-            assert_eq!(sizes[v as usize], self.nodes[v as usize].size);
+        assert_eq!(order.len(), self.height.len());
+        let mut place = vec![0; order.len()];
+        for (at, &v) in order.iter().enumerate() {
+            place[v as usize] = at;
+        }
+        let mut sizes = vec![1u32; order.len()];
+        for (at, &v) in order.iter().enumerate().rev() {
+            let size = self.size[v as usize];
+            assert_eq!(sizes[v as usize], size);
+            assert_eq!(self.last[v as usize], order[at + size as usize - 1]);
             if v != root {
-                let p = self.nodes[v as usize].parent;
-                sizes[p as usize] += sizes[v as usize];
+                let up = self.parent[v as usize];
+                sizes[up as usize] += size;
+                let above = place[up as usize];
+                assert!(above < at && at < above + self.size[up as usize] as usize);
                 let flow = self.flow[v as usize];
                 assert!(flow >= 0.0);
-                assert!(flow > 0.0 || self.is_row(v) || p == root);
+                assert!(flow > 0.0 || self.is_row(v) || up == root);
             }
         }
     }
@@ -379,6 +384,7 @@ mod tests {
         let n = 12;
         let cost = |i: usize, j: usize| ((i * 7 + j * 5 + i * j * 3) % 11) as f64;
         let mut tree = Tree::loose(n, n);
+        tree.assert_sound();
         for i in 0..n {
             assert!(tree.link(i, (i * 5) % n, 1.0, cost(i, (i * 5) % n)));
             tree.assert_sound();
@@ -387,7 +393,7 @@ mod tests {
         loop {
             let best = (0..n * n)
                 .map(|at| (at / n, at % n))
-                .map(|(i, j)| (tree.f()[i] + tree.g()[j] - cost(i, j), i, j))
+                .map(|(i, j)| (tree.f(i) + tree.g(j) - cost(i, j), i, j))
                 .fold((0.0, 0, 0), |a, b| if b.0 > a.0 { b } else { a });
             if best.0 <= 0.0 {
                 break;
@@ -395,11 +401,11 @@ mod tests {
             tree.pivot(best.1, best.2, best.0);
             tree.assert_sound();
             for (i, j, _) in tree.arcs() {
-                assert!((tree.f()[i] + tree.g()[j] - cost(i, j)).abs() < 1e-12);
+                assert!((tree.f(i) + tree.g(j) - cost(i, j)).abs() < 1e-12);
             }
             pivots += 1;
             assert!(pivots < 10_000, "cycling");
         }
-        assert!(tree.reprice(cost) < 1e-12);
+        assert!(pivots > 0 && tree.reprice(cost) < 1e-12);
     }
 }
