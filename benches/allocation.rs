@@ -102,7 +102,7 @@ fn simulate(settings: &Settings, k: usize) {
         });
         if inside == Some(0) {
             baseline = Some(Baseline::new(
-                allocator.costs(),
+                &allocator.costs(),
                 &allocator.scaling(),
                 k,
                 settings.gamma,
@@ -116,7 +116,7 @@ fn simulate(settings: &Settings, k: usize) {
         assert!(report.status.is_converged(), "step {step}: {report:?}");
         if step % 20 == 0 || step + 1 == steps {
             let residual = residual(
-                allocator.costs(),
+                &allocator.costs(),
                 &allocator.scaling(),
                 k,
                 settings.gamma,
@@ -139,7 +139,7 @@ fn simulate(settings: &Settings, k: usize) {
             }
             if at + 1 == settings.window {
                 let scaling: Vec<f64> = other.beta.iter().map(|b| f64::from(*b)).collect();
-                let residual = residual(allocator.costs(), &scaling, k, settings.gamma, rho);
+                let residual = residual(&allocator.costs(), &scaling, k, settings.gamma, rho);
                 // Its own error is a single-precision sum.
                 assert!(
                     residual <= settings.tolerance + 1e-4,

@@ -29,7 +29,7 @@ mod solver;
 pub mod sweep;
 mod tiles;
 
-pub use active::{Incremental, Resolve};
+pub use active::{Checkpoint, Incremental, Resolve, Rewritable, Table};
 pub use certificate::Certificate;
 pub use contracted::Contracted;
 pub use cost::{

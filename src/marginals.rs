@@ -86,6 +86,8 @@ pub struct Marginals {
     cols: Vec<f64>,
     slack: Slack,
     total: f64,
+    /// Sum of the rows, slack not counted.
+    supply: f64,
 }
 
 impl Marginals {
@@ -169,68 +171,48 @@ impl Marginals {
         )
     }
 
-    fn build(
-        rows: Vec<f64>,
-        mut cols: Vec<f64>,
-        mut slack: Slack,
-        relative: f64,
-    ) -> Result<Self, Error> {
+    /// Changes the columns and the slack and keeps the rows, in time that does not depend on how many rows
+    /// there are.
+    ///
+    /// # Errors
+    /// As [`with_slack`](Self::with_slack). Nothing has changed then.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Marginals, Slack};
+    /// let mut marginals = Marginals::bounded(&[1.0; 4], &[2.0; 3], 3.0)?;
+    /// marginals.set_columns(&[3.0, 3.0], Slack { row: 4.0, col: 2.0, ..Slack::NONE })?;
+    /// assert_eq!((marginals.cols(), marginals.total()), (&[3.0, 3.0][..], 8.0));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn set_columns<M: Real>(&mut self, cols: &[M], slack: Slack) -> Result<(), Error> {
+        let cols = checked(Side::Cols, cols)?;
+        if cols.is_empty() {
+            return Err(Error::Empty {
+                rows: self.rows.len(),
+                cols: 0,
+            });
+        }
+        let fitted = fit(self.supply, cols, slack, M::MASS_TOLERANCE)?;
+        (self.cols, self.slack, self.total) = fitted;
+        Ok(())
+    }
+
+    fn build(rows: Vec<f64>, cols: Vec<f64>, slack: Slack, relative: f64) -> Result<Self, Error> {
         if rows.is_empty() || cols.is_empty() {
             return Err(Error::Empty {
                 rows: rows.len(),
                 cols: cols.len(),
             });
         }
-        for (side, value) in [(Side::SlackRow, slack.row), (Side::SlackCol, slack.col)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::Mass {
-                    side,
-                    index: 0,
-                    value,
-                });
-            }
-        }
-        for (side, value) in [
-            (Side::SlackRow, slack.row_cost),
-            (Side::SlackCol, slack.col_cost),
-            (Side::SlackRow, slack.corner_cost),
-        ] {
-            if value.is_nan() || value == f64::NEG_INFINITY {
-                return Err(Error::SlackCost { side, value });
-            }
-        }
-        let (row_total, col_total) = (sum(&rows) + slack.row, sum(&cols) + slack.col);
-        for (side, value) in [(Side::Rows, row_total), (Side::Cols, col_total)] {
-            if value == 0.0 {
-                return Err(Error::NoMass { side });
-            }
-            if !value.is_finite() {
-                return Err(Error::Mass {
-                    side,
-                    index: 0,
-                    value,
-                });
-            }
-        }
-        let tolerance = relative * row_total.max(col_total);
-        if (row_total - col_total).abs() > tolerance {
-            return Err(Error::Unbalanced {
-                rows: row_total,
-                cols: col_total,
-                tolerance,
-            });
-        }
-        // One side must give way for the totals to agree to the last bit that matters.
-        let scale = row_total / col_total;
-        if scale != 1.0 {
-            cols.iter_mut().for_each(|c| *c *= scale);
-            slack.col *= scale;
-        }
+        let supply = sum(&rows);
+        let (cols, slack, total) = fit(supply, cols, slack, relative)?;
         Ok(Self {
             rows,
             cols,
             slack,
-            total: row_total,
+            total,
+            supply,
         })
     }
 
@@ -266,6 +248,7 @@ impl Marginals {
             cols: self.rows.clone(),
             slack: self.slack.transposed(),
             total: self.total,
+            supply: sum(&self.cols),
         }
     }
 }
@@ -299,4 +282,59 @@ pub(crate) fn sum(values: &[f64]) -> f64 {
         total = next;
     }
     total + carry
+}
+
+/// Columns and slack that balance rows of mass `supply`, and the total of either side.
+fn fit(
+    supply: f64,
+    mut cols: Vec<f64>,
+    mut slack: Slack,
+    relative: f64,
+) -> Result<(Vec<f64>, Slack, f64), Error> {
+    for (side, value) in [(Side::SlackRow, slack.row), (Side::SlackCol, slack.col)] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(Error::Mass {
+                side,
+                index: 0,
+                value,
+            });
+        }
+    }
+    for (side, value) in [
+        (Side::SlackRow, slack.row_cost),
+        (Side::SlackCol, slack.col_cost),
+        (Side::SlackRow, slack.corner_cost),
+    ] {
+        if value.is_nan() || value == f64::NEG_INFINITY {
+            return Err(Error::SlackCost { side, value });
+        }
+    }
+    let (row_total, col_total) = (supply + slack.row, sum(&cols) + slack.col);
+    for (side, value) in [(Side::Rows, row_total), (Side::Cols, col_total)] {
+        if value == 0.0 {
+            return Err(Error::NoMass { side });
+        }
+        if !value.is_finite() {
+            return Err(Error::Mass {
+                side,
+                index: 0,
+                value,
+            });
+        }
+    }
+    let tolerance = relative * row_total.max(col_total);
+    if (row_total - col_total).abs() > tolerance {
+        return Err(Error::Unbalanced {
+            rows: row_total,
+            cols: col_total,
+            tolerance,
+        });
+    }
+    // One side must give way for the totals to agree to the last bit that matters.
+    let scale = row_total / col_total;
+    if scale != 1.0 {
+        cols.iter_mut().for_each(|c| *c *= scale);
+        slack.col *= scale;
+    }
+    Ok((cols, slack, row_total))
 }

@@ -173,3 +173,51 @@ fn bad_rows_change_nothing() {
     );
     assert_eq!(before, after);
 }
+
+#[test]
+fn a_checkpoint_goes_on_bit_for_bit() {
+    let (n, k) = (600, 6);
+    let mut noise = Noise(11);
+    let masses: Vec<f64> = (0..n).map(|_| 0.3 + noise.uniform()).collect();
+    let supply: f64 = masses.iter().sum();
+    let marginals = |rho: f64| {
+        let slack = Slack {
+            row: supply * (1.2 - rho),
+            col: supply * (1.0 - rho),
+            ..Slack::NONE
+        };
+        Marginals::with_slack(&masses, &[0.2 * supply; 6], slack).unwrap()
+    };
+    let mut straight = Incremental::new(vec![1.7f32; n * k], marginals(0.0), 0.01).unwrap();
+    let mut resumed: Option<Incremental<f32>> = None;
+    for step in 0..60 {
+        let rho = step as f64 / 60.0;
+        let rows: Vec<usize> = (0..20).map(|r| (step * 37 + r * 29) % n).collect();
+        let costs: Vec<f32> = rows
+            .iter()
+            .flat_map(|_| noise.row(k))
+            .map(|c| c as f32)
+            .collect();
+        for problem in [Some(&mut straight), resumed.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            problem.replace_rows(&rows, &costs).unwrap();
+            problem
+                .set_columns(marginals(rho).cols(), marginals(rho).slack())
+                .unwrap();
+            let _ = problem.solve(1e-3).unwrap();
+        }
+        if let Some(resumed) = &resumed {
+            assert_eq!(resumed.potentials(), straight.potentials(), "step {step}");
+            assert_eq!(resumed.col_sums(), straight.col_sums(), "step {step}");
+        }
+        // Anew at some steps only, so that lists are resumed both fresh and long edited.
+        if step % 13 == 5 {
+            let costs = straight.costs().to_vec();
+            let mut again = Incremental::new(costs, straight.marginals().clone(), 0.01).unwrap();
+            again.resume(&straight.checkpoint()).unwrap();
+            resumed = Some(again);
+        }
+    }
+}

@@ -14,7 +14,7 @@ const LEASH: f64 = 8.0;
 const TOGETHER: usize = 64;
 
 /// Sweeps over the entries that matter of a cost it owns or borrows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Active<T, C> {
     pub(crate) cost: C,
     pub(crate) masses: Vec<f64>,
@@ -31,6 +31,8 @@ pub(crate) struct Active<T, C> {
     last: Vec<f64>,
     last_slack: f64,
     resolution: f64,
+    /// Whether rows were filed anew since the lists were last in order.
+    untidy: bool,
 }
 
 impl<T: Real, C: Cost<T>> Active<T, C> {
@@ -54,6 +56,41 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             last: Vec::new(),
             last_slack: f64::NEG_INFINITY,
             resolution: 8.0 * T::epsilon().widen(),
+            untidy: false,
+        }
+    }
+
+    /// Puts the lists in the order of the rows, so that sums do not depend on the history of replacements.
+    pub(crate) fn tidy(&mut self) {
+        if core::mem::take(&mut self.untidy) {
+            let per_tile = self.tile_rows;
+            for (tile, masses) in self.tiles.iter_mut().zip(self.masses.chunks(per_tile)) {
+                tile.tidy(masses);
+            }
+        }
+    }
+
+    /// Where the lists were made (slack's logit last, empty if nowhere) and how much they leave out.
+    pub(crate) fn made_at(&self) -> (&[f64], f64) {
+        (&self.reference, self.cut)
+    }
+
+    /// Makes the lists where and as coarse as they were made before a checkpoint.
+    pub(crate) fn make_at(
+        &mut self,
+        reference: &[f64],
+        cut: f64,
+        epsilon: f64,
+    ) -> Result<(), Error> {
+        self.cut = cut.clamp(12.0, 60.0);
+        self.reference.clear();
+        match reference.split_last() {
+            Some((&slack, cols)) => self.list(&Scaling {
+                epsilon,
+                cols,
+                slack,
+            }),
+            None => Ok(()),
         }
     }
 
@@ -98,6 +135,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
     fn list(&mut self, at: &Scaling<'_>) -> Result<(), Error> {
         let k = self.cost.cols();
         self.epsilon = at.epsilon;
+        self.untidy = false;
         self.reference = at.cols.iter().copied().chain([at.slack]).collect();
         let shift = largest_finite(at);
         let (g, slack) = (potentials::<T>(at, shift), T::narrow(at.slack - shift));
@@ -243,6 +281,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         if self.reference.is_empty() {
             return;
         }
+        self.untidy = true;
         let k = self.cost.cols();
         let at = Scaling {
             epsilon: self.epsilon,

@@ -1,11 +1,11 @@
 //! An entropic problem that changes a few rows at a time and is solved again after each change.
 
 use super::backend::Active;
-use super::table::Table;
+use super::table::{Rewritable, Table};
 use crate::newton::{Limits, descend};
 use crate::sinkhorn::{check_epsilon, check_tolerance};
 use crate::sweep::{Backend, Target};
-use crate::{Dense, Error, Marginals, Potentials, Problem, Real, Status};
+use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 
 /// A problem with few columns whose rows are replaced now and then, with its solution kept up to date.
 ///
@@ -27,9 +27,9 @@ use crate::{Dense, Error, Marginals, Potentials, Problem, Real, Status};
 /// assert!(again.status.is_converged() && again.violation <= 1e-6);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Incremental<T> {
-    active: Active<T, Table<T>>,
+#[derive(Debug, Clone)]
+pub struct Incremental<T, C = Table<T>> {
+    active: Active<T, C>,
     marginals: Marginals,
     target: Target,
     epsilon: f64,
@@ -40,6 +40,35 @@ pub struct Incremental<T> {
     /// Whether `sums` belong to `g` and the rows as they are.
     fresh: bool,
     max_iterations: usize,
+}
+
+/// All that [`Incremental`] knows beyond its costs and masses: what it needs to go on bit for bit.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Incremental, Marginals};
+/// let marginals = Marginals::bounded(&[1.0; 4], &[3.0, 3.0], 3.0)?;
+/// let mut problem = Incremental::new(vec![0.7f32, 0.5, 0.1, 2.0, 0.3, 0.3, 1.0, 0.2], marginals.clone(), 0.01)?;
+/// let _ = problem.solve(1e-6)?;
+/// let mut again = Incremental::new(problem.costs().to_vec(), marginals, 0.01)?;
+/// again.resume(&problem.checkpoint())?;
+/// problem.replace_rows(&[2], &[0.1, 2.3])?;
+/// again.replace_rows(&[2], &[0.1, 2.3])?;
+/// assert_eq!(problem.solve(1e-9)?, again.solve(1e-9)?);
+/// assert_eq!(problem.potentials(), again.potentials());
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Checkpoint {
+    /// Column potentials, slack last.
+    pub potentials: Vec<f64>,
+    /// Column sums of the real rows, slack last; empty where they are not known.
+    pub sums: Vec<f64>,
+    /// Potentials at which rows were last sorted into those that matter where; empty before the first
+    /// solve.
+    pub reference: Vec<f64>,
+    /// −ln of the share of a row that is left out.
+    pub cut: f64,
 }
 
 /// How a re-solve went.
@@ -61,7 +90,6 @@ impl<T: Real> Incremental<T> {
     /// [`Error::Length`] where the table does not fit the marginals, [`Error::Cost`] for a NaN or −∞ in
     /// it, [`Error::Option`] for an ε outside its range.
     pub fn new(costs: Vec<T>, marginals: Marginals, epsilon: f64) -> Result<Self, Error> {
-        check_epsilon(epsilon)?;
         let (rows, cols) = (marginals.rows().len(), marginals.cols().len());
         let expected = rows
             .checked_mul(cols)
@@ -73,14 +101,54 @@ impl<T: Real> Incremental<T> {
                 found: costs.len(),
             });
         }
-        check_costs(&costs, cols)?;
-        let target = Target::new(&marginals);
         let table = Table {
             entries: costs,
             cols,
         };
+        Self::over(table, marginals, epsilon)
+    }
+
+    /// The costs of a row.
+    #[must_use]
+    pub fn cost_row(&self, row: usize) -> Option<&[T]> {
+        (row < self.rows()).then(|| self.active.cost.row(row))
+    }
+
+    /// All costs, row-major.
+    #[must_use]
+    pub fn costs(&self) -> &[T] {
+        &self.active.cost.entries
+    }
+}
+
+impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
+    /// Takes over costs kept in a form of the caller's.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn over(cost: C, marginals: Marginals, epsilon: f64) -> Result<Self, Error> {
+        check_epsilon(epsilon)?;
+        let (rows, cols) = (marginals.rows().len(), marginals.cols().len());
+        for (what, expected, found) in [
+            ("rows of the costs", rows, cost.rows()),
+            ("columns of the costs", cols, cost.cols()),
+        ] {
+            if expected != found {
+                return Err(Error::Length {
+                    what,
+                    expected,
+                    found,
+                });
+            }
+        }
+        let mut line = vec![T::zero(); cols];
+        for row in 0..rows {
+            cost.fill(row..row + 1, &mut line);
+            check_costs(&line, cols, row)?;
+        }
+        let target = Target::new(&marginals);
         Ok(Self {
-            active: Active::new(table, marginals.rows().to_vec(), 1e-4),
+            active: Active::new(cost, marginals.rows().to_vec(), 1e-4),
             g: target.rest(),
             sums: vec![0.0; cols + 1],
             target,
@@ -122,25 +190,18 @@ impl<T: Real> Incremental<T> {
         self.epsilon
     }
 
-    /// The costs of a row.
+    /// The costs.
     #[must_use]
-    pub fn cost_row(&self, row: usize) -> Option<&[T]> {
-        (row < self.rows()).then(|| self.active.cost.row(row))
-    }
-
-    /// All costs, row-major.
-    #[must_use]
-    pub fn costs(&self) -> &[T] {
-        &self.active.cost.entries
+    pub fn cost(&self) -> &C {
+        &self.active.cost
     }
 
     /// The question as it stands, for any solver or certificate.
     ///
     /// # Errors
-    /// None that a valid table could cause.
-    pub fn problem(&self) -> Result<Problem<T, Dense<'_, T>>, Error> {
-        let cost = Dense::new(&self.active.cost.entries, self.rows(), self.cols())?;
-        Problem::new(cost, self.marginals.clone())
+    /// None that valid costs could cause.
+    pub fn problem(&self) -> Result<Problem<T, &C>, Error> {
+        Problem::new(&self.active.cost, self.marginals.clone())
     }
 
     /// Potentials of the columns, and of the slack column behind them (−∞ where it has no mass).
@@ -172,6 +233,54 @@ impl<T: Real> Incremental<T> {
         Ok(())
     }
 
+    /// What a later [`resume`](Self::resume) on the same costs and masses needs.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        let (reference, cut) = self.active.made_at();
+        Checkpoint {
+            potentials: self.g.clone(),
+            sums: if self.fresh {
+                self.sums.clone()
+            } else {
+                Vec::new()
+            },
+            reference: reference.to_vec(),
+            cut,
+        }
+    }
+
+    /// Goes on from a checkpoint as if nothing had happened in between.
+    ///
+    /// # Errors
+    /// As [`set_potentials`](Self::set_potentials), for each of the checkpoint's parts.
+    pub fn resume(&mut self, from: &Checkpoint) -> Result<(), Error> {
+        let expected = self.cols() + 1;
+        for (what, part) in [("sums", &from.sums), ("reference", &from.reference)] {
+            if !(part.is_empty() || part.len() == expected) {
+                return Err(Error::Length {
+                    what,
+                    expected,
+                    found: part.len(),
+                });
+            }
+            if let Some(index) = part.iter().position(|x| x.is_nan() || *x == f64::INFINITY) {
+                return Err(Error::Start {
+                    side: Side::Cols,
+                    index,
+                    value: part[index],
+                });
+            }
+        }
+        self.set_potentials(&from.potentials)?;
+        self.active
+            .make_at(&from.reference, from.cut, self.epsilon)?;
+        if !from.sums.is_empty() {
+            self.sums.copy_from_slice(&from.sums);
+            self.fresh = true;
+        }
+        Ok(())
+    }
+
     /// Mass that each column receives from the real rows, slack column last, at the last solve.
     #[must_use]
     pub fn col_sums(&self) -> &[f64] {
@@ -194,7 +303,7 @@ impl<T: Real> Incremental<T> {
                 found: costs.len(),
             });
         }
-        check_costs(costs, k)?;
+        check_costs(costs, k, 0)?;
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();
         if let Some(&index) = sorted.iter().find(|i| **i >= self.rows()) {
@@ -212,7 +321,7 @@ impl<T: Real> Incremental<T> {
             self.active.add_rows(rows, &at, -1.0, &mut self.sums);
         }
         for (&i, row) in rows.iter().zip(costs.chunks_exact(k)) {
-            self.active.cost.entries[i * k..][..k].copy_from_slice(row);
+            self.active.cost.write_row(i, row);
         }
         self.active.relist(rows);
         if self.fresh {
@@ -238,23 +347,46 @@ impl<T: Real> Incremental<T> {
                 });
             }
         }
-        let target = Target::new(&marginals);
+        if marginals.rows() != self.marginals.rows() {
+            self.active.masses = marginals.rows().to_vec();
+            self.active.forget();
+            self.fresh = false;
+        }
+        self.marginals = marginals;
+        self.retarget()
+    }
+
+    /// Changes the masses of the columns and the slack alone, in O(columns).
+    ///
+    /// # Errors
+    /// [`Error::Length`] where the number of columns differs, and as
+    /// [`Marginals::with_slack`]. Nothing has changed then.
+    pub fn set_columns(&mut self, cols: &[f64], slack: Slack) -> Result<(), Error> {
+        if cols.len() != self.cols() {
+            return Err(Error::Length {
+                what: "column masses",
+                expected: self.cols(),
+                found: cols.len(),
+            });
+        }
+        self.marginals.set_columns(cols, slack)?;
+        self.retarget()
+    }
+
+    /// Takes new masses of the columns to heart.
+    fn retarget(&mut self) -> Result<(), Error> {
+        self.target = Target::new(&self.marginals);
         let k = self.cols();
         let from = Potentials {
             cols: self.g[..k].to_vec(),
             slack_col: self.g[k],
             ..Potentials::default()
         };
-        let g = target.start(&from)?;
+        let g = self.target.start(&from)?;
         if g != self.g {
+            self.g = g;
             self.fresh = false;
         }
-        if marginals.rows() != self.marginals.rows() {
-            self.active.masses = marginals.rows().to_vec();
-            self.active.forget();
-            self.fresh = false;
-        }
-        (self.g, self.target, self.marginals) = (g, target, marginals);
         Ok(())
     }
 
@@ -283,6 +415,7 @@ impl<T: Real> Incremental<T> {
                 });
             }
         }
+        self.active.tidy();
         let limits = Limits {
             tolerance,
             max_iterations: self.max_iterations,
@@ -308,13 +441,14 @@ impl<T: Real> Incremental<T> {
     }
 }
 
-fn check_costs<T: Real>(costs: &[T], cols: usize) -> Result<(), Error> {
+/// Rejects what is no cost; `first` is the row of the first one.
+fn check_costs<T: Real>(costs: &[T], cols: usize, first: usize) -> Result<(), Error> {
     match costs
         .iter()
         .position(|c| c.is_nan() || *c == T::neg_infinity())
     {
         Some(at) => Err(Error::Cost {
-            row: at / cols,
+            row: first + at / cols,
             col: at % cols,
             value: costs[at].widen(),
         }),

@@ -102,6 +102,30 @@ impl<T: Real> Tile<T> {
         };
     }
 
+    /// Puts the rows in order, as if they had all just been filed: what a sweep adds up must not depend on which
+    /// rows were replaced when. `masses` are those of the tile's rows.
+    pub(crate) fn tidy(&mut self, masses: &[f64]) {
+        self.fixed.fill(0.0);
+        self.whole.clear();
+        self.free.clear();
+        let before = core::mem::take(&mut self.listed);
+        self.listed.reserve(before.len());
+        for (row, place) in self.places.iter_mut().enumerate() {
+            match place {
+                Place::Absent => {}
+                Place::Single(j) => self.fixed[*j as usize] += masses[row],
+                Place::Listed(at) => {
+                    self.listed.push(before[*at as usize]);
+                    *at = (self.listed.len() - 1) as u32;
+                }
+                Place::Whole(at) => {
+                    self.whole.push(row as u32);
+                    *at = (self.whole.len() - 1) as u32;
+                }
+            }
+        }
+    }
+
     /// Takes a row out again.
     pub(crate) fn remove(&mut self, row: usize, mass: f64) {
         match core::mem::replace(&mut self.places[row], Place::Absent) {

@@ -20,6 +20,7 @@ mod incremental;
 mod lists;
 mod table;
 
-pub use incremental::{Incremental, Resolve};
+pub use incremental::{Checkpoint, Incremental, Resolve};
+pub use table::{Rewritable, Table};
 
 pub(crate) use backend::Active;

@@ -4,11 +4,52 @@ use core::ops::Range;
 
 use crate::{Cost, Real};
 
-/// Costs row-major, owned. Rows may all be unwritten at first and share one constant.
+/// A cost whose rows can be replaced: what [`Incremental`](crate::Incremental) holds.
+///
+/// The costs may be kept in fewer bits than the solver computes in.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Cost, Incremental, Marginals, Rewritable};
+///
+/// #[derive(Clone)]
+/// struct Single { entries: Vec<f32>, cols: usize }
+///
+/// impl Cost<f64> for Single {
+///     fn rows(&self) -> usize { self.entries.len() / self.cols }
+///     fn cols(&self) -> usize { self.cols }
+///     fn at(&self, i: usize, j: usize) -> f64 { f64::from(self.entries[i * self.cols + j]) }
+/// }
+///
+/// impl Rewritable<f64> for Single {
+///     fn write_row(&mut self, row: usize, costs: &[f64]) {
+///         let place = &mut self.entries[row * self.cols..][..self.cols];
+///         place.iter_mut().zip(costs).for_each(|(c, new)| *c = *new as f32);
+///     }
+/// }
+///
+/// let cost = Single { entries: vec![0.7; 8], cols: 2 };
+/// let mut problem = Incremental::over(cost, Marginals::bounded(&[1.0; 4], &[3.0, 3.0], 3.0)?, 0.01)?;
+/// problem.replace_rows(&[1], &[0.25, 4.0])?;
+/// assert!(problem.solve(1e-9)?.status.is_converged());
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+pub trait Rewritable<T: Real>: Cost<T> {
+    /// Replaces a row; `row` is in range and `costs` has one value per column.
+    fn write_row(&mut self, row: usize, costs: &[T]);
+}
+
+/// Costs row-major, owned.
 #[derive(Debug, Clone)]
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     pub(crate) entries: Vec<T>,
     pub(crate) cols: usize,
+}
+
+impl<T: Real> Rewritable<T> for Table<T> {
+    fn write_row(&mut self, row: usize, costs: &[T]) {
+        self.entries[row * self.cols..][..self.cols].copy_from_slice(costs);
+    }
 }
 
 impl<T: Real> Table<T> {

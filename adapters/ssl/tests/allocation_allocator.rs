@@ -5,7 +5,7 @@ mod allocation_common;
 
 use allocation_common::{Rng, paper_sinkhorn, predictions};
 use earthmover_ssl::Error;
-use earthmover_ssl::allocation::{Bounds, LabelAllocator};
+use earthmover_ssl::allocation::{Bounds, CostStorage, LabelAllocator};
 
 fn all(n: usize) -> Vec<usize> {
     (0..n).collect()
@@ -301,4 +301,45 @@ fn refuses_and_stays_as_it_was() {
     );
     // A repeat after a refused batch is still told from a first occurrence.
     assert!(allocator.observe(&[7, 8], &log_p).is_ok());
+}
+
+#[test]
+fn fewer_bits_give_nearly_the_same_labels() {
+    let (n, k) = (400, 5);
+    let (log_p, _) = predictions(n, &[0.3, 0.3, 0.2, 0.1, 0.1], 2.0, 17);
+    let solved = |storage| {
+        let mut allocator = LabelAllocator::options(n, k)
+            .bounds(Bounds::given(&[0.22; 5]).unwrap())
+            .storage(storage)
+            .tolerance(1e-6)
+            .build()
+            .unwrap();
+        allocator.observe(&all(n), &log_p).unwrap();
+        assert!(allocator.allocate(0.8).unwrap().status.is_converged());
+        allocator
+    };
+    let single = solved(CostStorage::Single);
+    for (storage, error) in [
+        (CostStorage::Half, 1.0 / 2048.0),
+        (CostStorage::Bfloat, 1.0 / 256.0),
+    ] {
+        let packed = solved(storage);
+        for (a, b) in single.costs().iter().zip(packed.costs().iter()) {
+            assert!((a - b).abs() <= error * a + 1e-7, "{a} {b}");
+        }
+        let pairs = single.hard_labels().into_iter().zip(packed.hard_labels());
+        let differing = pairs.filter(|(a, b)| a != b).count();
+        assert!(differing <= n / 20, "{differing} labels differ");
+
+        let mut bytes = Vec::new();
+        packed.save(&mut bytes).unwrap();
+        let mut again = LabelAllocator::load(bytes.as_slice()).unwrap();
+        let text = serde_json::to_string(&packed).unwrap();
+        let mut parsed: LabelAllocator = serde_json::from_str(&text).unwrap();
+        let mut packed = packed;
+        let expected = packed.allocate(0.9).unwrap().mass;
+        assert_eq!(again.allocate(0.9).unwrap().mass, expected);
+        assert_eq!(parsed.allocate(0.9).unwrap().mass, expected);
+        assert_eq!(again.costs(), packed.costs());
+    }
 }

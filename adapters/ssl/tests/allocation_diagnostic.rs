@@ -81,7 +81,8 @@ fn the_shadow_price_is_what_one_more_unit_saves() {
         allocator
             .plan_rows(&(0..n).collect::<Vec<_>>(), &mut rows)
             .unwrap();
-        let pairs = rows.iter().zip(allocator.costs());
+        let costs = allocator.costs();
+        let pairs = rows.iter().zip(costs.iter());
         pairs
             .map(|(q, c)| f64::from(*q) * f64::from(*c))
             .sum::<f64>()

@@ -114,7 +114,8 @@ fn tends_to_the_linear_programme(log_p: &[f32], b: &[f64], rho: f64, gamma: f64)
         ..Slack::NONE
     };
     let marginals = Marginals::with_slack(&r[..n], &c[..k], slack).unwrap();
-    let problem = Problem::new(Dense::new(allocator.costs(), n, k).unwrap(), marginals).unwrap();
+    let costs = allocator.costs();
+    let problem = Problem::new(Dense::new(&costs, n, k).unwrap(), marginals).unwrap();
     let solution = Exact::new().solve(&problem).unwrap();
     let g = solution.potentials();
     let (exact, ours) = (solution.plan().argmax(), allocator.hard_labels());
@@ -125,7 +126,7 @@ fn tends_to_the_linear_programme(log_p: &[f32], b: &[f64], rho: f64, gamma: f64)
         }
         differing += 1;
         let reduced = |label: Option<usize>| match label {
-            Some(j) => f64::from(allocator.costs()[i * k + j]) - g.cols[j],
+            Some(j) => f64::from(costs[i * k + j]) - g.cols[j],
             None => -g.slack_col,
         };
         let gap = (reduced(exact[i]) - reduced(ours[i])).abs();

@@ -11,13 +11,15 @@
 //! `targets` works in the logarithm and takes the largest exponent out, so neither γ = 10⁴ nor p = 0
 //! can overflow or give 0/0: the abstention term is always there.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
-use earthmover::Status;
+use earthmover::{Cost, Status};
 
-use super::engine::Engine;
+use super::engine::{Engine, Settings};
 use super::masses::Masses;
 use super::schedule::share;
+use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
 use crate::Error;
 
@@ -36,15 +38,8 @@ pub struct AllocatorOptions {
     classes: usize,
     bounds: Option<Bounds>,
     row_bounds: Option<Vec<f64>>,
-    pub(crate) settings: Settings,
-}
-
-/// The numbers that steer the solver.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) gamma: f64,
-    pub(crate) tolerance: f64,
-    pub(crate) max_iterations: usize,
+    storage: CostStorage,
+    settings: Settings,
 }
 
 impl AllocatorOptions {
@@ -78,6 +73,12 @@ impl AllocatorOptions {
         self
     }
 
+    /// How the costs are kept: n·k of them are all the memory that counts. Default: single precision.
+    pub fn storage(mut self, storage: CostStorage) -> Self {
+        self.storage = storage;
+        self
+    }
+
     /// Checks the settings and makes the allocator: all costs log k, β = 0.
     ///
     /// # Errors
@@ -88,16 +89,13 @@ impl AllocatorOptions {
         let (n, k) = (self.examples, self.classes);
         let cells = check_shape(n, k)?;
         let bounds = self.bounds.unwrap_or_else(|| Bounds::none(k));
-        let costs = vec![(k as f32).ln(); cells];
+        let costs = Stored::constant((k as f32).ln(), cells, k, self.storage);
         LabelAllocator::assemble(
-            n,
             bounds,
             self.row_bounds,
             self.settings,
             0.0,
             costs,
-            vec![0.0; k + 1],
-            vec![0.0; k + 1],
             History::new(k),
         )
     }
@@ -143,13 +141,14 @@ pub struct Report {
 pub struct LabelAllocator {
     pub(crate) examples: usize,
     pub(crate) bounds: Bounds,
-    pub(crate) settings: Settings,
     pub(crate) rho: f64,
     pub(crate) engine: Engine,
     pub(crate) history: History,
     /// For each example the number of the last batch that held it; finds repeats in O(batch).
     stamps: Vec<u32>,
     batch: u32,
+    /// Room for a batch's costs.
+    costs: Vec<f32>,
 }
 
 impl LabelAllocator {
@@ -160,6 +159,7 @@ impl LabelAllocator {
             classes,
             bounds: None,
             row_bounds: None,
+            storage: CostStorage::default(),
             settings: Settings {
                 gamma: 100.0,
                 tolerance: 0.01,
@@ -168,19 +168,17 @@ impl LabelAllocator {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // one door for new and for reloaded state
+    /// The one door for new and for reloaded state.
     pub(crate) fn assemble(
-        examples: usize,
         bounds: Bounds,
         row_bounds: Option<Vec<f64>>,
         settings: Settings,
         rho: f64,
-        costs: Vec<f32>,
-        scaling: Vec<f64>,
-        sums: Vec<f64>,
+        costs: Stored,
         history: History,
     ) -> Result<Self, Error> {
-        let classes = scaling.len() - 1;
+        let classes = Cost::<f32>::cols(&costs);
+        let examples = costs.len() / classes;
         check_bounds(&bounds, classes)?;
         check_row_bounds(row_bounds.as_deref(), examples)?;
         for (name, value) in [("gamma", settings.gamma), ("tolerance", settings.tolerance)] {
@@ -195,16 +193,16 @@ impl LabelAllocator {
         share("rho", rho)?;
         let supply = supply(row_bounds.as_deref(), examples);
         let masses = Masses::new(&bounds, examples, supply, rho);
-        let gamma = settings.gamma;
+        let engine = Engine::new(costs, settings, row_bounds, supply, masses)?;
         Ok(Self {
             examples,
             bounds,
-            settings,
             rho,
-            engine: Engine::new(costs, classes, gamma, row_bounds, masses, scaling, sums),
+            engine,
             history,
             stamps: vec![0; examples],
             batch: 0,
+            costs: Vec::new(),
         })
     }
 
@@ -223,7 +221,7 @@ impl LabelAllocator {
     /// The inverse regularisation γ.
     #[must_use]
     pub fn gamma(&self) -> f64 {
-        self.settings.gamma
+        self.engine.settings().gamma
     }
 
     /// The share asked for by the last [`allocate`](Self::allocate); zero before the first.
@@ -238,10 +236,19 @@ impl LabelAllocator {
         &self.bounds
     }
 
-    /// The costs −log p, row-major, one row per example.
+    /// The costs −log p, row-major, one row per example; unpacked into new memory unless they are kept in single
+    /// precision.
     #[must_use]
-    pub fn costs(&self) -> &[f32] {
-        self.engine.costs()
+    pub fn costs(&self) -> Cow<'_, [f32]> {
+        let stored = self.engine.costs();
+        match stored.single() {
+            Some(costs) => Cow::Borrowed(costs),
+            None => {
+                let mut costs = vec![0.0; stored.len()];
+                stored.read(0..stored.len(), &mut costs);
+                Cow::Owned(costs)
+            }
+        }
     }
 
     /// Changes the class bounds from the next [`allocate`](Self::allocate) on, for bounds that vary in
@@ -261,8 +268,9 @@ impl LabelAllocator {
     /// [`Error::Length`], and [`Error::Bound`] for a value outside [0, 1] or where all are zero.
     pub fn set_row_bounds(&mut self, row_bounds: Option<Vec<f64>>) -> Result<(), Error> {
         check_row_bounds(row_bounds.as_deref(), self.examples)?;
-        self.engine.set_row_masses(row_bounds);
-        Ok(())
+        let supply = supply(row_bounds.as_deref(), self.examples);
+        let masses = Masses::new(&self.bounds, self.examples, supply, self.rho);
+        Ok(self.engine.set_row_masses(row_bounds, supply, masses)?)
     }
 
     /// Takes over the predictions for some examples: row r of `log_probs` is log p(· | example
@@ -283,11 +291,10 @@ impl LabelAllocator {
         for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
             check_row(row, log_p)?;
         }
-        for (&index, log_p) in indices.iter().zip(log_probs.chunks_exact(k)) {
-            let costs = log_p.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
-            self.engine.replace_row(index, costs);
-        }
-        Ok(())
+        self.costs.clear();
+        let costs = log_probs.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
+        self.costs.extend(costs);
+        Ok(self.engine.replace_rows(indices, &self.costs)?)
     }
 
     /// Re-solves the allocation for the share `rho`, starting from the last solution.
@@ -298,12 +305,9 @@ impl LabelAllocator {
     pub fn allocate(&mut self, rho: f64) -> Result<Report, Error> {
         share("rho", rho)?;
         let started = Instant::now();
-        let supply = supply(self.engine.row_masses(), self.examples);
-        self.engine
-            .set_masses(Masses::new(&self.bounds, self.examples, supply, rho));
-        let outcome = self
-            .engine
-            .solve(self.settings.tolerance, self.settings.max_iterations)?;
+        let supply = self.engine.supply();
+        let masses = Masses::new(&self.bounds, self.examples, supply, rho);
+        let outcome = self.engine.solve(masses)?;
         self.rho = rho;
         let mass = self.engine.sums()[..self.classes()].to_vec();
         self.history.push(&self.scaling());
@@ -353,9 +357,10 @@ impl LabelAllocator {
         let k = self.classes();
         check_length("plan rows", indices.len().saturating_mul(k), out.len())?;
         self.check_range(indices)?;
-        let mut weights = vec![0.0; k];
+        let (mut costs, mut weights) = (vec![0.0; k], vec![0.0; k]);
         for (&index, q) in indices.iter().zip(out.chunks_exact_mut(k)) {
-            self.plan_row(index, &mut weights);
+            self.cost_row(index, &mut costs);
+            self.plan_row(index, &costs, &mut weights);
             for (q, weight) in q.iter_mut().zip(&weights) {
                 *q = *weight as f32;
             }
@@ -368,14 +373,16 @@ impl LabelAllocator {
     #[must_use]
     pub fn hard_labels(&self) -> Vec<Option<usize>> {
         let (classes, slack) = self.engine.scaling().split_at(self.classes());
+        let mut costs = vec![0.0; self.classes()];
         (0..self.examples)
             .map(|index| {
                 if self.engine.row_mass(index) == 0.0 {
                     return None;
                 }
                 let (mut label, mut top) = (None, slack[0]);
-                for (j, (scaling, cost)) in classes.iter().zip(self.engine.row(index)).enumerate() {
-                    let logit = scaling - self.settings.gamma * f64::from(*cost);
+                self.cost_row(index, &mut costs);
+                for (j, (scaling, cost)) in classes.iter().zip(&costs).enumerate() {
+                    let logit = scaling - self.gamma() * f64::from(*cost);
                     if logit > top {
                         (label, top) = (Some(j), logit);
                     }
@@ -394,9 +401,14 @@ impl LabelAllocator {
         raw.iter().map(|beta| beta - mean).collect()
     }
 
-    /// Row `index` of Q in full precision.
-    pub(crate) fn plan_row(&self, index: usize, out: &mut [f64]) {
-        self.rescale(self.engine.row(index).iter().copied(), out);
+    /// Costs of an example.
+    pub(crate) fn cost_row(&self, index: usize, out: &mut [f32]) {
+        Cost::<f32>::fill(self.engine.costs(), index..index + 1, out);
+    }
+
+    /// Row of Q for an example of these costs.
+    pub(crate) fn plan_row(&self, index: usize, costs: &[f32], out: &mut [f64]) {
+        self.rescale(costs.iter().copied(), out);
         let mass = self.engine.row_mass(index);
         out.iter_mut().for_each(|q| *q *= mass);
     }
@@ -406,7 +418,7 @@ impl LabelAllocator {
         let (classes, slack) = self.engine.scaling().split_at(out.len());
         let mut top = slack[0];
         for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(costs) {
-            *logit = scaling - self.settings.gamma * f64::from(cost);
+            *logit = scaling - self.gamma() * f64::from(cost);
             top = top.max(*logit);
         }
         let mut sum = (slack[0] - top).exp();

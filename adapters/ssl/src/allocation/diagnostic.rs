@@ -137,13 +137,13 @@ impl LabelAllocator {
 
     /// Share of mass away from the argmax, and nats given up per unit of mass.
     fn overruled(&self) -> (f64, f64) {
-        let mut row = vec![0.0; self.classes()];
+        let (mut costs, mut row) = (vec![0.0; self.classes()], vec![0.0; self.classes()]);
         let (mut mass, mut moved, mut regret) = (0.0, 0.0, 0.0);
         for index in 0..self.examples() {
-            self.plan_row(index, &mut row);
-            let costs = self.engine.row(index);
+            self.cost_row(index, &mut costs);
+            self.plan_row(index, &costs, &mut row);
             let least = costs.iter().copied().fold(f32::INFINITY, f32::min);
-            for (q, cost) in row.iter().zip(costs) {
+            for (q, cost) in row.iter().zip(&costs) {
                 let excess = f64::from(cost - least);
                 mass += q;
                 regret += q * excess;

@@ -7,12 +7,17 @@
 //! Q_ij = a_i exp((g_j − C_ij)/ε) / (Σ_j' exp((g_j' − C_ij')/ε) + exp(g_s/ε)),
 //! ```
 //!
-//! and likewise for the slack row, whose costs are zero. Then Σ|colsum − c| is the error and c − colsum the gradient
-//! of a concave function of g, which Newton's method climbs from wherever the last solve ended.
+//! and likewise for the slack row, whose costs are zero. Then Σ|colsum − c| is the error, and replacing a row changes the
+//! column sums by that row alone: [`Incremental`] keeps them up to date, so that most solves of a training loop
+//! find the error still within the tolerance and do nothing.
+//!
+//! In single precision g − C carries an error of about 10⁻⁷ |C|, which γ magnifies; where the tolerance is
+//! finer than that the arithmetic is in double precision. The costs are kept in the same bits either way.
 
-use earthmover::{Dense, Marginals, Newton, Potentials, Problem, Slack, Status};
+use earthmover::{Checkpoint, Incremental, Marginals, Slack, Status};
 
 use super::masses::Masses;
+use super::storage::Stored;
 
 /// How a solve ended.
 #[derive(Debug, Clone, Copy)]
@@ -23,55 +28,110 @@ pub(crate) struct Outcome {
     pub(crate) iterations: usize,
 }
 
+/// The problem in the precision that the tolerance asks for.
+#[derive(Debug, Clone)]
+enum Live {
+    Single(Incremental<f32, Stored>),
+    Double(Incremental<f64, Stored>),
+}
+
+/// The same expression on either.
+macro_rules! either {
+    ($live:expr, $problem:ident => $value:expr) => {
+        match $live {
+            Live::Single($problem) => $value,
+            Live::Double($problem) => $value,
+        }
+    };
+}
+
+/// What steers the solver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) gamma: f64,
+    pub(crate) tolerance: f64,
+    pub(crate) max_iterations: usize,
+}
+
 /// The costs, the potentials, and the column sums that belong to them.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
-    classes: usize,
-    gamma: f64,
-    costs: Vec<f32>,
-    row_masses: Option<Vec<f64>>,
+    settings: Settings,
+    live: Live,
     masses: Masses,
+    /// Whether row masses were given; if not they are all one.
+    curriculum: bool,
+    /// Sum of the row masses.
+    supply: f64,
     /// γ·g, slack column last.
     scaling: Vec<f64>,
-    /// Column sums over the real rows at the last solve, slack column last.
-    sums: Vec<f64>,
 }
 
 impl Engine {
+    /// `supply` is the sum of the row masses.
     pub(crate) fn new(
-        costs: Vec<f32>,
-        classes: usize,
-        gamma: f64,
+        costs: Stored,
+        settings: Settings,
         row_masses: Option<Vec<f64>>,
+        supply: f64,
         masses: Masses,
-        scaling: Vec<f64>,
-        sums: Vec<f64>,
-    ) -> Self {
-        Self {
-            classes,
-            gamma,
-            costs,
-            row_masses,
-            masses,
+    ) -> Result<Self, earthmover::Error> {
+        let curriculum = row_masses.is_some();
+        let rows = row_masses.unwrap_or_else(|| vec![1.0; costs.len() / masses.caps.len()]);
+        let marginals = Marginals::with_slack(&rows, &masses.caps, slack(&masses))?;
+        let (epsilon, cap) = (1.0 / settings.gamma, settings.max_iterations);
+        // The paper starts from β = 0.
+        let scaling = vec![0.0; masses.caps.len() + 1];
+        let mut live = if settings.tolerance >= 1e-5 * settings.gamma {
+            Live::Single(Incremental::over(costs, marginals, epsilon)?.max_iterations(cap))
+        } else {
+            Live::Double(Incremental::over(costs, marginals, epsilon)?.max_iterations(cap))
+        };
+        either!(&mut live, problem => problem.set_potentials(&scaling))?;
+        Ok(Self {
+            settings,
+            live,
+            curriculum,
+            supply,
             scaling,
-            sums,
-        }
+            masses,
+        })
     }
 
-    pub(crate) fn costs(&self) -> &[f32] {
-        &self.costs
+    /// What to save; see [`resume`](Self::resume).
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        either!(&self.live, problem => problem.checkpoint())
     }
 
-    pub(crate) fn row(&self, index: usize) -> &[f32] {
-        &self.costs[index * self.classes..][..self.classes]
+    pub(crate) fn resume(&mut self, checkpoint: &Checkpoint) -> Result<(), earthmover::Error> {
+        either!(&mut self.live, problem => problem.resume(checkpoint))?;
+        self.rescale();
+        Ok(())
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    pub(crate) fn costs(&self) -> &Stored {
+        either!(&self.live, problem => problem.cost())
     }
 
     pub(crate) fn row_masses(&self) -> Option<&[f64]> {
-        self.row_masses.as_deref()
+        self.curriculum.then(|| self.rows())
     }
 
     pub(crate) fn row_mass(&self, index: usize) -> f64 {
-        self.row_masses.as_ref().map_or(1.0, |a| a[index])
+        self.rows()[index]
+    }
+
+    fn rows(&self) -> &[f64] {
+        either!(&self.live, problem => problem.marginals().rows())
+    }
+
+    /// Σ a_i.
+    pub(crate) fn supply(&self) -> f64 {
+        self.supply
     }
 
     pub(crate) fn masses(&self) -> &Masses {
@@ -85,126 +145,66 @@ impl Engine {
 
     /// Mass given to each class, and the abstained mass last.
     pub(crate) fn sums(&self) -> &[f64] {
-        &self.sums
+        either!(&self.live, problem => problem.col_sums())
     }
 
-    pub(crate) fn replace_row(&mut self, index: usize, row: impl Iterator<Item = f32>) {
-        let place = &mut self.costs[index * self.classes..][..self.classes];
-        for (cost, new) in place.iter_mut().zip(row) {
-            *cost = new;
-        }
-    }
-
-    pub(crate) fn set_row_masses(&mut self, row_masses: Option<Vec<f64>>) {
-        self.row_masses = row_masses;
-    }
-
-    pub(crate) fn set_masses(&mut self, masses: Masses) {
-        self.masses = masses;
-    }
-
-    pub(crate) fn solve(
+    /// The indices must be in range and different, the costs finite.
+    pub(crate) fn replace_rows(
         &mut self,
-        tolerance: f64,
-        max_iterations: usize,
-    ) -> Result<Outcome, earthmover::Error> {
-        let error = self.error();
-        if error <= tolerance {
-            return Ok(Outcome {
-                status: Status::Converged,
-                error,
-                iterations: 0,
-            });
-        }
-        let examples = self.costs.len() / self.classes;
-        let ones;
-        let rows = match &self.row_masses {
-            Some(rows) => rows,
-            None => {
-                ones = vec![1.0; examples];
-                &ones
+        indices: &[usize],
+        costs: &[f32],
+    ) -> Result<(), earthmover::Error> {
+        match &mut self.live {
+            Live::Single(problem) => problem.replace_rows(indices, costs),
+            Live::Double(problem) => {
+                let wide: Vec<f64> = costs.iter().map(|c| f64::from(*c)).collect();
+                problem.replace_rows(indices, &wide)
             }
-        };
-        let slack = Slack {
-            row: self.masses.slack_row,
-            col: self.masses.slack_col,
-            ..Slack::NONE
-        };
-        let marginals = Marginals::with_slack(rows, &self.masses.caps, slack)?;
-        let cost = Dense::new(&self.costs, examples, self.classes)?;
-        let problem = Problem::new(cost, marginals)?;
-        let epsilon = 1.0 / self.gamma;
-        let start = Potentials {
-            rows: vec![0.0; examples],
-            cols: self.scaling[..self.classes]
-                .iter()
-                .map(|s| s * epsilon)
-                .collect(),
-            slack_row: 0.0,
-            slack_col: self.scaling[self.classes] * epsilon,
-        };
-        let solution = Newton::new(epsilon)
-            .tolerance(tolerance)
-            .max_iterations(max_iterations)
-            .solve_from(&problem, &start)?;
-        let (status, iterations) = (solution.status(), solution.iterations());
-        let found = solution.into_potentials();
-        self.scaling = found.cols.iter().map(|g| g * self.gamma).collect();
-        self.scaling.push(found.slack_col * self.gamma);
+        }
+    }
+
+    pub(crate) fn set_row_masses(
+        &mut self,
+        row_masses: Option<Vec<f64>>,
+        supply: f64,
+        masses: Masses,
+    ) -> Result<(), earthmover::Error> {
+        let curriculum = row_masses.is_some();
+        let rows = row_masses.unwrap_or_else(|| vec![1.0; self.rows().len()]);
+        let marginals = Marginals::with_slack(&rows, &masses.caps, slack(&masses))?;
+        either!(&mut self.live, problem => problem.set_marginals(marginals))?;
+        (self.curriculum, self.supply, self.masses) = (curriculum, supply, masses);
+        Ok(())
+    }
+
+    pub(crate) fn solve(&mut self, masses: Masses) -> Result<Outcome, earthmover::Error> {
+        let tolerance = self.settings.tolerance;
+        let answer = either!(&mut self.live, problem => {
+            problem.set_columns(&masses.caps, slack(&masses))?;
+            problem.solve(tolerance)?
+        });
+        self.masses = masses;
+        if answer.iterations > 0 {
+            self.rescale();
+        }
         Ok(Outcome {
-            status,
-            error: self.error(),
-            iterations,
+            status: answer.status,
+            error: answer.violation,
+            iterations: answer.iterations,
         })
     }
 
-    fn error(&mut self) -> f64 {
-        let columns = self.sweep();
-        let gaps = columns.iter().zip(self.targets());
-        gaps.map(|(sum, target)| (sum - target).abs()).sum::<f64>() / self.masses.total()
+    fn rescale(&mut self) {
+        let potentials = either!(&self.live, problem => problem.potentials());
+        let scaled = potentials.iter().map(|g| g * self.settings.gamma);
+        self.scaling = scaled.collect();
     }
+}
 
-    /// c: the caps, then the mass of the slack column.
-    fn targets(&self) -> impl Iterator<Item = f64> {
-        let last = std::iter::once(self.masses.slack_col);
-        self.masses.caps.iter().copied().chain(last)
-    }
-
-    /// The shares of one row.
-    fn shares(&self, row: &[f32], out: &mut [f64]) {
-        let (classes, slack) = self.scaling.split_at(self.classes);
-        let mut top = slack[0];
-        for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(row) {
-            *logit = scaling - self.gamma * f64::from(*cost);
-            top = top.max(*logit);
-        }
-        out[self.classes] = slack[0];
-        let mut sum = 0.0;
-        for logit in out.iter_mut() {
-            *logit = (*logit - top).exp();
-            sum += *logit;
-        }
-        out.iter_mut().for_each(|share| *share /= sum);
-    }
-
-    /// Column sums with the slack row; those of the real rows are kept aside.
-    fn sweep(&mut self) -> Vec<f64> {
-        let mut sums = vec![0.0; self.classes + 1];
-        let mut shares = vec![0.0; self.classes + 1];
-        for (index, row) in self.costs.chunks_exact(self.classes).enumerate() {
-            self.shares(row, &mut shares);
-            let mass = self.row_mass(index);
-            for (sum, share) in sums.iter_mut().zip(&shares) {
-                *sum += mass * share;
-            }
-        }
-        self.shares(&vec![0.0; self.classes], &mut shares);
-        let columns = sums
-            .iter()
-            .zip(&shares)
-            .map(|(sum, share)| sum + self.masses.slack_row * share)
-            .collect();
-        self.sums = sums;
-        columns
+fn slack(masses: &Masses) -> Slack {
+    Slack {
+        row: masses.slack_row,
+        col: masses.slack_col,
+        ..Slack::NONE
     }
 }

@@ -43,11 +43,6 @@ impl Masses {
             caps,
         }
     }
-
-    /// ‖c‖₁: the mass that the column sums are compared with.
-    pub(crate) fn total(&self) -> f64 {
-        self.caps.iter().sum::<f64>() + self.slack_col
-    }
 }
 
 #[cfg(test)]
@@ -69,7 +64,10 @@ mod tests {
             let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
             close(masses.slack_row, 1.0 + k + n * (1.0 - rho - mu.min(0.0)));
             close(masses.slack_col, 1.0 + n * (1.0 - rho + mu.max(0.0)));
-            close(n + masses.slack_row, masses.total());
+            close(
+                n + masses.slack_row,
+                masses.caps.iter().sum::<f64>() + masses.slack_col,
+            );
         }
     }
 }

@@ -24,6 +24,7 @@ mod normal;
 mod saved;
 mod schedule;
 mod shift;
+mod storage;
 
 pub use allocator::{AllocatorOptions, LabelAllocator, Report};
 use history::History;
@@ -33,3 +34,4 @@ pub use constrained::{ConstrainedAllocation, ConstrainedSolution};
 pub use diagnostic::{ClassDiagnosis, Diagnosis, Warning};
 pub use schedule::Schedule;
 pub use shift::{Shift, ShiftEstimator};
+pub use storage::CostStorage;

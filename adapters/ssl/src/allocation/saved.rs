@@ -4,18 +4,22 @@
 //! stream of the costs as they are in memory,
 //!
 //! ```text
-//! "EMLA" version | n k | γ tolerance cap ρ | lower upper | row bounds? | β | sums | recent β | costs | check
+//! "EMLA" version | n k … | γ tolerance ρ cut | lower upper | row bounds? | g | sums? | reference? | recent β | storage costs | check
 //! ```
 //!
 //! little-endian, with a 64-bit FNV-1a sum of all before it at the end, so that a cut or altered file is
 //! refused instead of continued from.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 
+use earthmover::Checkpoint;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::allocator::{LabelAllocator, Settings, check_shape};
+use super::allocator::{COST_CEILING, LabelAllocator, check_shape};
+use super::engine::Settings;
 use super::history::WINDOW;
+use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
 use crate::Error;
 
@@ -31,10 +35,13 @@ struct Lent<'a> {
     tolerance: f64,
     max_iterations: usize,
     rho: f64,
-    scaling: &'a [f64],
-    sums: &'a [f64],
+    potentials: Vec<f64>,
+    sums: Vec<f64>,
+    reference: Vec<f64>,
+    cut: f64,
     recent: Vec<&'a [f64]>,
-    costs: &'a [f32],
+    storage: CostStorage,
+    costs: Cow<'a, [f32]>,
 }
 
 #[derive(Deserialize)]
@@ -46,77 +53,94 @@ struct Owned {
     tolerance: f64,
     max_iterations: usize,
     rho: f64,
-    scaling: Vec<f64>,
+    potentials: Vec<f64>,
     sums: Vec<f64>,
+    reference: Vec<f64>,
+    cut: f64,
     recent: Vec<Vec<f64>>,
+    storage: CostStorage,
     costs: Vec<f32>,
 }
 
 impl Owned {
-    fn restore(self) -> Result<LabelAllocator, Error> {
+    /// The allocator of this state, with costs that were read apart from it.
+    fn restore(self, costs: Stored) -> Result<LabelAllocator, Error> {
         let k = self.bounds.classes();
-        let cells = check_shape(self.examples, k)?;
         let broken = |problem: &str| Error::Saved {
             problem: problem.to_owned(),
         };
-        if self.costs.len() != cells || self.scaling.len() != k + 1 || self.sums.len() != k + 1 {
+        if costs.len() != check_shape(self.examples, k)? {
             return Err(broken("its parts have different sizes"));
-        }
-        if self.costs.iter().any(|c| !(0.0..=f32::MAX).contains(c)) {
-            return Err(broken("a cost is negative or not a number"));
-        }
-        let finite = self.scaling.iter().chain(&self.sums).all(|v| v.is_finite());
-        if !finite {
-            return Err(broken("a scaling variable is not a number"));
         }
         let history = History::from_parts(k, self.recent)
             .ok_or_else(|| broken("its history does not fit"))?;
-        LabelAllocator::assemble(
-            self.examples,
-            self.bounds,
-            self.row_bounds,
-            Settings {
-                gamma: self.gamma,
-                tolerance: self.tolerance,
-                max_iterations: self.max_iterations,
-            },
-            self.rho,
-            self.costs,
-            self.scaling,
-            self.sums,
-            history,
-        )
+        let settings = Settings {
+            gamma: self.gamma,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+        };
+        let (bounds, rows, rho) = (self.bounds, self.row_bounds, self.rho);
+        let mut allocator = LabelAllocator::assemble(bounds, rows, settings, rho, costs, history)?;
+        allocator.engine.resume(&Checkpoint {
+            potentials: self.potentials,
+            sums: self.sums,
+            reference: self.reference,
+            cut: self.cut,
+        })?;
+        Ok(allocator)
     }
+}
+
+/// Rejects what no allocator can have stored.
+fn check_costs(costs: &[f32]) -> Result<(), Error> {
+    if costs.iter().all(|c| (0.0..=COST_CEILING).contains(c)) {
+        return Ok(());
+    }
+    Err(Error::Saved {
+        problem: "a cost is out of range".to_owned(),
+    })
 }
 
 impl Serialize for LabelAllocator {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lent().serialize(serializer)
+        let costs = self.costs();
+        Lent {
+            costs,
+            ..self.lent()
+        }
+        .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for LabelAllocator {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Owned::deserialize(deserializer)?
-            .restore()
-            .map_err(serde::de::Error::custom)
+        let mut state = Owned::deserialize(deserializer)?;
+        let costs = std::mem::take(&mut state.costs);
+        check_costs(&costs).map_err(serde::de::Error::custom)?;
+        let mut stored = Stored::empty(state.bounds.classes(), state.storage);
+        stored.extend(&costs);
+        state.restore(stored).map_err(serde::de::Error::custom)
     }
 }
 
 impl LabelAllocator {
     fn lent(&self) -> Lent<'_> {
+        let (checkpoint, settings) = (self.engine.checkpoint(), self.engine.settings());
         Lent {
             examples: self.examples,
             bounds: &self.bounds,
             row_bounds: self.engine.row_masses(),
-            gamma: self.settings.gamma,
-            tolerance: self.settings.tolerance,
-            max_iterations: self.settings.max_iterations,
+            gamma: settings.gamma,
+            tolerance: settings.tolerance,
+            max_iterations: settings.max_iterations,
             rho: self.rho,
-            scaling: self.engine.scaling(),
-            sums: self.engine.sums(),
+            potentials: checkpoint.potentials,
+            sums: checkpoint.sums,
+            reference: checkpoint.reference,
+            cut: checkpoint.cut,
             recent: self.history.iter().collect(),
-            costs: self.engine.costs(),
+            storage: self.engine.costs().storage(),
+            costs: Cow::Borrowed(&[]),
         }
     }
 
@@ -145,17 +169,31 @@ impl LabelAllocator {
         for count in [state.examples, self.classes(), cap, state.recent.len()] {
             out.put(&(count as u64).to_le_bytes())?;
         }
-        out.put_f64(&[state.gamma, state.tolerance, state.rho])?;
+        out.put_f64(&[state.gamma, state.tolerance, state.rho, state.cut])?;
         out.put_f64(state.bounds.lower())?;
         out.put_f64(state.bounds.upper())?;
         out.put(&[u8::from(state.row_bounds.is_some())])?;
         out.put_f64(state.row_bounds.unwrap_or_default())?;
-        out.put_f64(state.scaling)?;
-        out.put_f64(state.sums)?;
+        out.put_f64(&state.potentials)?;
+        for part in [&state.sums, &state.reference] {
+            out.put(&[u8::from(!part.is_empty())])?;
+            out.put_f64(part)?;
+        }
         for beta in state.recent {
             out.put_f64(beta)?;
         }
-        for part in state.costs.chunks(CHUNK) {
+        let costs = self.engine.costs();
+        out.put(&[match costs.storage() {
+            CostStorage::Single => 0,
+            CostStorage::Half => 1,
+            CostStorage::Bfloat => 2,
+        }])?;
+        // Single precision holds the other two exactly.
+        let mut part = vec![0.0f32; CHUNK];
+        for start in (0..costs.len()).step_by(CHUNK) {
+            let range = start..costs.len().min(start + CHUNK);
+            let part = &mut part[..range.len()];
+            costs.read(range, part);
             let bytes: Vec<u8> = part.iter().flat_map(|c| c.to_le_bytes()).collect();
             out.put(&bytes)?;
         }
@@ -189,17 +227,27 @@ impl LabelAllocator {
         if recent > WINDOW {
             return Err(broken(format!("a history of {recent} solves")));
         }
-        let numbers = source.take_f64(3)?;
+        let numbers = source.take_f64(4)?;
         let (lower, upper) = (source.take_f64(k)?, source.take_f64(k)?);
-        let row_bounds = match source.take::<1>()? {
-            [0] => None,
-            _ => Some(source.take_f64(examples)?),
-        };
-        let (scaling, sums) = (source.take_f64(k + 1)?, source.take_f64(k + 1)?);
+        let row_bounds = source.take_optional(examples)?;
+        let potentials = source.take_f64(k + 1)?;
+        let sums = source.take_optional(k + 1)?.unwrap_or_default();
+        let reference = source.take_optional(k + 1)?.unwrap_or_default();
         let recent: Vec<Vec<f64>> = (0..recent)
             .map(|_| source.take_f64(k + 1))
             .collect::<Result<_, _>>()?;
-        let costs = source.take_f32(cells)?;
+        let storage = match source.take::<1>()? {
+            [0] => CostStorage::Single,
+            [1] => CostStorage::Half,
+            [2] => CostStorage::Bfloat,
+            [other] => return Err(broken(format!("cost storage {other}"))),
+        };
+        let mut costs = Stored::empty(k, storage);
+        while costs.len() < cells {
+            let part = source.take_f32((cells - costs.len()).min(CHUNK))?;
+            check_costs(&part)?;
+            costs.extend(&part);
+        }
         let check = source.check;
         if u64::from_le_bytes(source.take()?) != check {
             return Err(broken("its check sum does not match".to_owned()));
@@ -212,12 +260,15 @@ impl LabelAllocator {
             tolerance: numbers[1],
             max_iterations,
             rho: numbers[2],
-            scaling,
+            cut: numbers[3],
+            potentials,
             sums,
+            reference,
             recent,
-            costs,
+            storage,
+            costs: Vec::new(),
         }
-        .restore()
+        .restore(costs)
     }
 }
 
@@ -285,6 +336,14 @@ impl<R: Read> Summed<R> {
             values.extend(part.chunks_exact(width).map(&decode));
         }
         Ok(values)
+    }
+
+    /// Values that may be absent.
+    fn take_optional(&mut self, count: usize) -> Result<Option<Vec<f64>>, Error> {
+        match self.take::<1>()? {
+            [0] => Ok(None),
+            _ => self.take_f64(count).map(Some),
+        }
     }
 
     fn take_f64(&mut self, count: usize) -> Result<Vec<f64>, Error> {
