@@ -18,7 +18,7 @@ use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 /// use earthmover::{Incremental, Marginals};
 /// // Four examples, two classes that take at most three each; at least three examples are placed.
 /// let marginals = Marginals::bounded(&[1.0; 4], &[3.0, 3.0], 3.0)?;
-/// let mut problem = Incremental::new(vec![0.7f32; 8], marginals, 0.01)?;
+/// let mut problem = Incremental::new(vec![0.7f64; 8], marginals, 0.01)?;
 /// let first = problem.solve(1e-6)?;
 /// assert!(first.status.is_converged());
 ///

@@ -85,7 +85,7 @@ fn check(
         soft.certificate()
     );
     prop_assert!(
-        laws.worst(soft.plan()) <= 1e-4 * n,
+        laws.worst(soft.plan()) <= 1e-3 * n,
         "soft {}",
         laws.worst(soft.plan())
     );
@@ -100,7 +100,7 @@ fn check(
         "primal {} < {optimum}",
         proof.primal
     );
-    prop_assert!(proof.violation <= 1e-5);
+    prop_assert!(proof.violation <= 1e-4);
     // The entropy of a row over k + 1 choices is at most ln(k + 1), at weight ε = 1/γ.
     let bias =
         laws.rows.len() as f64 * (2.0 + laws.rows.iter().copied().fold(0.0, f64::max)) / 100.0;
@@ -139,6 +139,7 @@ proptest! {
             .bounds(Bounds::between(&lower, &upper).unwrap())
             .entry_cap(cap)
             .rho(rho)
+            .tolerance(1e-4)
             .max_iterations(20_000);
         for (set, low, high) in &groups {
             question = question.group(set.iter().copied(), *low, *high);

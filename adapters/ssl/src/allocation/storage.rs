@@ -250,7 +250,7 @@ mod tests {
             (65504.0, 0x7bff),
             (6.103_515_6e-5, 0x0400),
             (5.960_464_5e-8, 0x0001),
-            (6.097_555_2e-5, 0x03ff),
+            (6.097_555e-5, 0x03ff),
         ] {
             assert_eq!(half_bits(value), bits, "{value}");
             assert_eq!(half_value(bits), value);
