@@ -45,7 +45,7 @@ pub use plan::{Entry, Plan};
 pub use potentials::Potentials;
 pub use problem::Problem;
 pub use real::Real;
-pub use simplex::NetworkSimplex;
+pub use simplex::{NetworkSimplex, Start};
 pub use sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use solution::{NotConverged, Solution, Status};
 pub use solver::{Progress, Solver};

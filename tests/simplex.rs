@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use earthmover::{
-    Cost, Dense, Error, FromFn, Marginals, NetworkSimplex, Potentials, Problem, Real, Side, Slack,
-    Solution, Status,
+    Cost, Dense, Error, Euclidean, FromFn, Marginals, MetricFn, NetworkSimplex, PointCloud,
+    Potentials, Problem, Real, Side, Slack, Solution, SquaredEuclidean, Start, Status,
 };
 
 /// A small generator of its own, so that a failing case can be repeated anywhere.
@@ -510,4 +510,57 @@ fn potentials_that_do_not_fit_are_refused() {
         })
     ));
     assert_eq!(from(vec![f64::NEG_INFINITY, 1e9]), None);
+}
+
+#[test]
+fn coarse_to_fine_gives_the_exact_answer() {
+    let mut dice = Dice(8);
+    let shapes = [(700, 700), (530, 1400), (1100, 600)];
+    for (round, (n, k)) in shapes.into_iter().enumerate() {
+        let (mut x, y) = (plane(&mut dice, n), plane(&mut dice, k));
+        if round == 1 {
+            x = x[..100].repeat(n / 50 + 1)[..2 * n].to_vec(); // duplicates
+        }
+        let marginals = match round {
+            0 => Marginals::uniform(n, k).unwrap(),
+            1 => Marginals::balanced(&dice.masses(n, true), &dice.masses(k, true)).unwrap(),
+            _ => Marginals::bounded(&dice.masses(n, false), &dice.masses(k, true), 0.8).unwrap(),
+        };
+        let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
+        let problem = Problem::new(cloud, marginals).unwrap();
+        let plain = NetworkSimplex::new().start(Start::RowMinimum);
+        let plain = plain.solve(&problem).unwrap();
+        for start in [Start::Auto, Start::Multiscale] {
+            let solution = NetworkSimplex::new().start(start).solve(&problem).unwrap();
+            assert_optimal(&solution, &problem);
+            let difference = (solution.objective() - plain.objective()).abs();
+            assert!(difference <= 1e-12 * plain.objective());
+        }
+        let capped = NetworkSimplex::new().max_iterations(20);
+        let capped = capped.solve(&problem).unwrap();
+        assert_eq!(capped.status(), Status::IterationLimit);
+        assert!(capped.iterations() <= 20 && capped.certificate().violation < 1e-14);
+    }
+}
+
+#[test]
+fn coarse_to_fine_copes_with_odd_metrics_and_few_points() {
+    let mut dice = Dice(9);
+    // Pairs further than 0.4 apart are forbidden.
+    let near = MetricFn(|x: &[f64], y: &[f64]| {
+        let far = (x[0] - y[0]).hypot(x[1] - y[1]);
+        if far < 0.4 { far } else { f64::INFINITY }
+    });
+    let n = 600;
+    let (x, y) = (plane(&mut dice, n), plane(&mut dice, n));
+    let cloud = PointCloud::new(&x, &y, 2, near).unwrap();
+    let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap()).unwrap();
+    let solution = NetworkSimplex::new().solve(&problem).unwrap();
+    assert_optimal(&solution, &problem);
+    for n in [1, 2, 3, 5] {
+        let cloud = PointCloud::new(&x[..2 * n], &y[..4], 2, Euclidean).unwrap();
+        let problem = Problem::new(cloud, Marginals::uniform(n, 2).unwrap()).unwrap();
+        let solver = NetworkSimplex::new().start(Start::Multiscale);
+        assert_optimal(&solver.solve(&problem).unwrap(), &problem);
+    }
 }

@@ -15,7 +15,7 @@ use core::ops::Range;
 use crate::{Cost, Error, Real, Side, simd::dispatch};
 
 /// The points behind a cost: both clouds row-major and how far apart they are measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Points<'a, T> {
     /// Coordinates of the row points, one point after the other.
     pub rows: &'a [T],
@@ -23,6 +23,9 @@ pub struct Points<'a, T> {
     pub cols: &'a [T],
     /// Number of coordinates of a point.
     pub dimension: usize,
+    /// How far apart a row point and a column point are. A hint for finding good starts: exchanging
+    /// rows and columns leaves it as it is.
+    pub metric: &'a dyn Metric<T>,
 }
 
 impl<T> Points<'_, T> {
@@ -30,8 +33,18 @@ impl<T> Points<'_, T> {
         Self {
             rows: self.cols,
             cols: self.rows,
-            dimension: self.dimension,
+            ..self
         }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Points<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Points")
+            .field("rows", &self.rows)
+            .field("cols", &self.cols)
+            .field("dimension", &self.dimension)
+            .finish_non_exhaustive()
     }
 }
 
@@ -58,6 +71,18 @@ pub trait Metric<T: Real>: Sync {
     /// which is always right. A symmetric metric may be filled from either side.
     fn is_symmetric(&self) -> bool {
         false
+    }
+}
+
+impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
+    fn distance(&self, x: &[T], y: &[T]) -> T {
+        (**self).distance(x, y)
+    }
+    fn fill_row(&self, x: &[T], points: &[T], by_coordinate: &[T], out: &mut [T]) {
+        (**self).fill_row(x, points, by_coordinate, out);
+    }
+    fn is_symmetric(&self) -> bool {
+        (**self).is_symmetric()
     }
 }
 
@@ -314,6 +339,7 @@ impl<T: Real, M: Metric<T>> Cost<T> for PointCloud<'_, T, M> {
             rows: self.rows,
             cols: self.cols,
             dimension: self.dimension,
+            metric: &self.metric,
         })
     }
 }

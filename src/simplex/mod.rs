@@ -19,7 +19,9 @@
 //! R. K. Ahuja, T. L. Magnanti, J. B. Orlin, *Network Flows* (1993), chapter 11.
 
 mod finish;
+mod kd;
 mod lines;
+mod multiscale;
 mod pricing;
 mod start;
 mod tree;
@@ -47,6 +49,20 @@ const POLISHES: usize = 4;
 /// Pivots between two calls of the progress callback.
 const REPORT_EVERY: usize = 1024;
 
+/// Where [`NetworkSimplex`] takes its first plan from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Start {
+    /// [`Multiscale`](Self::Multiscale) for point clouds of at least 512 points a side in at most 8
+    /// dimensions, otherwise [`RowMinimum`](Self::RowMinimum).
+    #[default]
+    Auto,
+    /// Each row in turn fills the columns that are cheapest for it.
+    RowMinimum,
+    /// Coarse to fine, for costs that know their points ([`Cost::points`]); row minimum for others.
+    Multiscale,
+}
+
 /// The exact solver for transport problems of any shape: network simplex.
 ///
 /// Memory is O(n + m) beyond the cost. The plan has at most n + m − 1 entries and the potentials prove
@@ -66,6 +82,7 @@ const REPORT_EVERY: usize = 1024;
 #[must_use]
 pub struct NetworkSimplex {
     max_iterations: usize,
+    start: Start,
     observer: Option<Observer>,
 }
 
@@ -80,6 +97,7 @@ impl NetworkSimplex {
     pub fn new() -> Self {
         Self {
             max_iterations: usize::MAX,
+            start: Start::Auto,
             observer: None,
         }
     }
@@ -88,6 +106,12 @@ impl NetworkSimplex {
     /// who would rather have a feasible plan early than the best one late.
     pub fn max_iterations(mut self, pivots: usize) -> Self {
         self.max_iterations = pivots;
+        self
+    }
+
+    /// Where the first plan comes from; [`Start::Auto`] by default. The answer is exact either way.
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
         self
     }
 
@@ -167,21 +191,37 @@ impl NetworkSimplex {
         let mut lines = Lines::new(problem.cost(), marginals.slack());
         start::check(&mut lines, marginals)?;
         let masses = Masses::new(marginals);
-        let g = first_prices(potentials, masses.cols.len());
-        let first = match potentials {
-            None => start::greedy(&mut lines, &masses, &g),
-            Some(_) => start::peel(&mut lines, &masses, &g),
+        let mut g = first_prices(potentials, masses.cols.len());
+        let mut pivots = 0;
+        let first = if potentials.is_some() {
+            start::peel(&mut lines, &masses, &g)
+        } else if self.goes_coarse_to_fine(problem)
+            && let Some((plan, prices, spent)) =
+                multiscale::descend(self, problem, &mut lines, &masses)
+        {
+            (g, pivots) = (prices, spent);
+            plan
+        } else {
+            start::greedy(&mut lines, &masses, &g)
         };
-        let mut solve = Solve {
-            solver: self,
-            takes_part: masses.rows.iter().map(|&a| a > 0.0).collect(),
-            pivots: 0,
-            violation: 0.0,
-            masses,
-            lines,
-        };
+        let mut solve = Solve::new(self, lines, masses, pivots);
         let (tree, outcome) = solve.both_phases(first, &g, marginals.total())?;
         Ok(solve.answer(problem, tree, outcome))
+    }
+}
+
+impl NetworkSimplex {
+    fn goes_coarse_to_fine<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+        match self.start {
+            Start::RowMinimum => false,
+            Start::Multiscale => true,
+            Start::Auto => {
+                let shorter = problem.rows().min(problem.cols());
+                let most = multiscale::MOST_COORDINATES;
+                shorter >= multiscale::WORTHWHILE
+                    && problem.cost().points().is_some_and(|p| p.dimension <= most)
+            }
+        }
     }
 }
 
@@ -223,7 +263,23 @@ struct Solve<'a, T, C> {
     violation: f64,
 }
 
-impl<T: Real, C: Cost<T>> Solve<'_, T, C> {
+impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
+    fn new(
+        solver: &'a NetworkSimplex,
+        lines: Lines<'a, T, C>,
+        masses: Masses,
+        pivots: usize,
+    ) -> Self {
+        Self {
+            solver,
+            takes_part: masses.rows.iter().map(|&a| a > 0.0).collect(),
+            pivots,
+            violation: 0.0,
+            masses,
+            lines,
+        }
+    }
+
     /// Both phases, from a first plan whose arcs form a forest.
     fn both_phases(
         &mut self,

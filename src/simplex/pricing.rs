@@ -27,7 +27,7 @@ pub(super) const FINE: f64 = 4e-15;
 /// Lines on the short list: few where lines are long, for then each is the best of many arcs; more
 /// where there are many short lines, so that an entering arc still is the best of thousands.
 fn listed(rows: usize, cols: usize) -> usize {
-    (16 * rows / cols.max(1)).clamp(8, 512)
+    (20 * rows / cols.max(1)).saturating_sub(20).clamp(8, 512)
 }
 
 struct Candidate {

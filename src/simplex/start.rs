@@ -6,7 +6,7 @@
 
 use super::lines::Lines;
 use super::tree::Tree;
-use crate::{Cost, Error, Marginals, Real, Side};
+use crate::{Cost, Error, Marginals, Real, Side, Slack};
 
 /// What is left of a mass after subtractions is rounding below this share of it.
 const DUST: f64 = 1e-14;
@@ -22,15 +22,18 @@ pub(super) struct Masses {
 
 impl Masses {
     pub(super) fn new(marginals: &Marginals) -> Self {
-        let slack = marginals.slack();
+        Self::with_slack(marginals.rows(), marginals.cols(), marginals.slack())
+    }
+
+    pub(super) fn with_slack(rows: &[f64], cols: &[f64], slack: Slack) -> Self {
         let with = |masses: &[f64], extra: f64| {
             let mut all = masses.to_vec();
             all.extend((extra > 0.0).then_some(extra));
             all
         };
         Self {
-            rows: with(marginals.rows(), slack.row),
-            cols: with(marginals.cols(), slack.col),
+            rows: with(rows, slack.row),
+            cols: with(cols, slack.col),
         }
     }
 }
@@ -159,7 +162,7 @@ pub(super) fn peel<T: Real, C: Cost<T>>(
 }
 
 /// Masses that are still to be placed, and the arcs placed so far.
-struct Hands<'a> {
+pub(super) struct Hands<'a> {
     masses: &'a Masses,
     left: Vec<f64>,
     room: Vec<f64>,
@@ -167,7 +170,7 @@ struct Hands<'a> {
 }
 
 impl<'a> Hands<'a> {
-    fn new(masses: &'a Masses) -> Self {
+    pub(super) fn new(masses: &'a Masses) -> Self {
         Self {
             masses,
             left: masses.rows.clone(),
@@ -183,9 +186,19 @@ impl<'a> Hands<'a> {
             .collect()
     }
 
+    /// Whether row `i` and column `j` both have mass to place.
+    pub(super) fn pair_open(&self, i: usize, j: usize) -> bool {
+        self.left[i] > 0.0 && self.room[j] > 0.0
+    }
+
     /// Moves what fits from row `i` to column `j`; at least one of them is done afterwards.
     fn place(&mut self, i: usize, j: usize) {
-        let moved = self.left[i].min(self.room[j]);
+        self.place_up_to(i, j, f64::INFINITY);
+    }
+
+    /// Moves what fits from row `i` to column `j`, and no more than `most`. Returns how much that was.
+    pub(super) fn place_up_to(&mut self, i: usize, j: usize, most: f64) -> f64 {
+        let moved = self.left[i].min(self.room[j]).min(most);
         self.arcs.push((i, j, moved));
         let dust = DUST * self.masses.rows[i].max(self.masses.cols[j]);
         for rest in [&mut self.left[i], &mut self.room[j]] {
@@ -194,9 +207,11 @@ impl<'a> Hands<'a> {
                 *rest = 0.0;
             }
         }
+        moved
     }
 
-    fn fill<T: Real, C: Cost<T>>(&mut self, lines: &mut Lines<'_, T, C>, g: &[f64]) {
+    /// Rows take from the columns with the least `C_ij − g_j` that have room.
+    pub(super) fn fill<T: Real, C: Cost<T>>(&mut self, lines: &mut Lines<'_, T, C>, g: &[f64]) {
         let mut open = self.open(g);
         for i in 0..self.left.len() {
             while self.left[i] > 0.0 {
@@ -264,7 +279,7 @@ impl<'a> Hands<'a> {
     }
 
     /// Pairs whoever has no allowed partner left, unless it is dust.
-    fn finish(mut self) -> Plan {
+    pub(super) fn finish(mut self) -> Plan {
         let over: f64 = self.left.iter().sum();
         let total: f64 = self.masses.rows.iter().sum();
         if over <= DUST * total {

@@ -22,6 +22,18 @@
 /// "No such node".
 const NONE: u32 = u32::MAX;
 
+/// A cycle that an arc closes with the tree.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    apex: u32,
+    /// How much can be sent round.
+    moved: f64,
+    /// Lower end of the arc that then is empty.
+    cut: u32,
+    /// Whether that arc lies between the column and the apex.
+    on_column_side: bool,
+}
+
 /// A spanning tree over rows, columns and the root.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
@@ -257,6 +269,28 @@ impl Tree {
     /// Brings the arc (row, col) into the basis, whose price is `gain = f_i + g_j − C_ij > 0` too high,
     /// and drops the arc that blocks. Returns the mass that was moved round the cycle.
     pub(super) fn pivot(&mut self, row: usize, col: usize, gain: f64) -> f64 {
+        let round = self.round(row, col, true);
+        self.exchange(row, col, gain, round, round.moved, 0.0)
+    }
+
+    /// Takes in an arc that closes a cycle within one piece and already carries `flow`: mass is sent
+    /// round the cycle, the way that pays, until one of the arcs is empty. Ties may leave empty arcs
+    /// that point down, so the tree should be planted again from its arcs with flow.
+    pub(super) fn absorb(&mut self, row: usize, col: usize, gain: f64, flow: f64) {
+        let more = gain > 0.0;
+        let round = self.round(row, col, more);
+        if more {
+            self.exchange(row, col, gain, round, round.moved, flow);
+        } else if flow <= round.moved {
+            self.send(row, col, round.apex, -flow);
+        } else {
+            self.exchange(row, col, gain, round, -round.moved, flow);
+        }
+    }
+
+    /// Finds the cycle that the arc (row, col) closes and which arc runs empty first when `more` mass is
+    /// sent over it, or less.
+    fn round(&self, row: usize, col: usize, more: bool) -> Round {
         let (i, j) = (row as u32, (self.rows + col) as u32);
         let root = self.root();
         // Climb from both ends; the smaller subtree can never be the apex, so it is the one to climb.
@@ -268,7 +302,7 @@ impl Tree {
                 // Mass comes down to the entering row: arcs that point up give way. Nearest to the
                 // row is last on the way round, hence the strict comparison.
                 let (up, flow) = (self.parent[u as usize], self.flow[u as usize]);
-                if (self.is_row(u) || up == root) && flow < least_u {
+                if (self.is_row(u) || up == root) == more && flow < least_u {
                     (least_u, leave_u) = (flow, u);
                 }
                 u = up;
@@ -276,37 +310,69 @@ impl Tree {
                 // Mass goes up from the entering column: arcs that point down give way, and the one
                 // nearest to the apex is last.
                 let (up, flow) = (self.parent[v as usize], self.flow[v as usize]);
-                if !self.is_row(v) && up != root && flow <= least_v {
+                if (self.is_row(v) || up == root) != more && flow <= least_v {
                     (least_v, leave_v) = (flow, v);
                 }
                 v = up;
             }
         }
-        let apex = u;
         let on_column_side = least_v <= least_u;
-        let (moved, cut, inside, outside) = if on_column_side {
-            (least_v, leave_v, j, i)
+        let (moved, cut) = if on_column_side {
+            (least_v, leave_v)
         } else {
-            (least_u, leave_u, i, j)
+            (least_u, leave_u)
         };
+        Round {
+            apex: u,
+            moved,
+            cut,
+            on_column_side,
+        }
+    }
+
+    /// Sends `mass` round the cycle of the arc (row, col), the tree's arcs only.
+    fn send(&mut self, row: usize, col: usize, apex: u32, mass: f64) {
+        let ends = [(row as u32, -mass), ((self.rows + col) as u32, mass)];
+        for (end, mass) in ends {
+            let mut v = end;
+            while v != apex {
+                let at = v as usize;
+                let flow = self.flow[at] + if self.is_row(v) { mass } else { -mass };
+                self.flow[at] = flow;
+                v = self.parent[at];
+            }
+        }
+    }
+
+    /// Swaps the arc (row, col), which carried `flow` so far, for the one that blocks.
+    fn exchange(
+        &mut self,
+        row: usize,
+        col: usize,
+        gain: f64,
+        round: Round,
+        mass: f64,
+        flow: f64,
+    ) -> f64 {
+        let (i, j) = (row as u32, (self.rows + col) as u32);
+        let Round { apex, cut, .. } = round;
         if cut == NONE {
             return 0.0; // no cycle: cannot happen for an arc between two nodes of the tree
         }
-        if moved > 0.0 {
-            for (end, sign) in [(i, -moved), (j, moved)] {
-                let mut v = end;
-                while v != apex {
-                    self.flow[v as usize] += if self.is_row(v) { sign } else { -sign };
-                    v = self.parent[v as usize];
-                }
-            }
+        let (inside, outside, by) = if round.on_column_side {
+            (j, i, gain)
+        } else {
+            (i, j, -gain)
+        };
+        if mass != 0.0 {
+            self.send(row, col, apex, mass);
         }
         let size = self.size[cut as usize];
         self.resize(self.parent[cut as usize], apex, size.wrapping_neg());
-        self.rehang(cut, inside, outside, moved);
+        self.rehang(cut, inside, outside, flow + mass);
         self.resize(outside, apex, size);
-        self.shift(inside, if on_column_side { gain } else { -gain });
-        moved
+        self.shift(inside, by);
+        round.moved
     }
 
     /// Works the prices out afresh from the tree and its costs, piece by piece from the root's
