@@ -1,15 +1,19 @@
 //! One front door for entropic answers.
 //!
-//! | shape | way | why |
+//! | problem | way | why |
 //! | --- | --- | --- |
-//! | few rows or few columns | [`Newton`] | second order in the smaller side; a handful of sweeps |
-//! | both sides large | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed, a factorisation would not |
+//! | a side of at most [`Entropic::FEW`] | [`Newton`] | curvature and factorisation cost nothing beside the sweep |
+//! | few entries of a row visible at this ε, one side much smaller | [`Newton`] | the curvature is sparse and a handful of sweeps suffice |
+//! | the same at a very small ε, a side of at most [`Entropic::MANY`] | [`Newton`] | first-order steps would need thousands of sweeps |
+//! | otherwise | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
 //!
-//! Newton's factorisation is cubic in the smaller side, a sweep is the product of both. Where they meet was
-//! measured: see [`Entropic::FEW`]. A cost computed on the fly makes a sweep dearer and moves the border up.
-//! At an ε far below the costs' spread Sinkhorn is annealed down to it.
+//! How many entries are visible is estimated from a few rows: those within 14 ε of the row's best. With `v`
+//! of them a curvature costs v² a row and a factorisation k³/3 in all, against k a row for a sweep. Sinkhorn
+//! is annealed down to an ε far below the costs' spread.
 
 use core::ops::ControlFlow;
+
+use crate::newton::Outlook;
 
 use crate::{
     Cost, Epsilon, Error, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution, Solver,
@@ -34,8 +38,11 @@ pub struct Entropic {
 }
 
 impl Entropic {
-    /// Smallest side up to which Newton's method is used.
-    pub const FEW: usize = 128;
+    /// Smaller side up to which Newton's method is always used.
+    pub const FEW: usize = 16;
+
+    /// Smaller side up to which Newton's method is used at a very small ε.
+    pub const MANY: usize = 1024;
 
     /// A solver at this regularisation, in the units of the cost.
     pub fn new(epsilon: f64) -> Self {
@@ -70,13 +77,22 @@ impl Entropic {
         self
     }
 
-    /// Whether Newton's method is what this shape asks for.
-    fn few<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> bool {
-        let (small, large) = (
-            problem.rows().min(problem.cols()),
-            problem.rows().max(problem.cols()),
-        );
-        small <= Self::FEW || small.saturating_mul(16) <= large
+    /// Whether Newton's method is what this problem asks for.
+    fn few<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+        let (rows, cols) = (problem.rows(), problem.cols());
+        let (small, large) = (rows.min(cols), rows.max(cols));
+        if small <= Self::FEW {
+            return true;
+        }
+        let outlook = if cols <= rows {
+            Outlook::new(problem.cost(), self.epsilon)
+        } else {
+            Outlook::new(problem.transposed().cost(), self.epsilon)
+        };
+        let sparse = outlook.visible * outlook.visible <= 4.0 * small as f64;
+        let lopsided = small.saturating_mul(small) <= large.saturating_mul(150);
+        let deep = small <= Self::MANY && outlook.spread > 3_000.0 * self.epsilon;
+        sparse && (lopsided || deep)
     }
 
     /// Solves from rest.
@@ -87,7 +103,7 @@ impl Entropic {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        if Self::few(problem) {
+        if self.few(problem) {
             return self.newton.solve(problem);
         }
         self.annealed(problem).solve(problem)
@@ -102,7 +118,7 @@ impl Entropic {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        if Self::few(problem) {
+        if self.few(problem) {
             return self.newton.solve_from(problem, start);
         }
         self.sinkhorn.solve_from(problem, start)
@@ -110,7 +126,7 @@ impl Entropic {
 
     /// Sinkhorn, annealed where ε is far below what the costs span.
     fn annealed<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Sinkhorn {
-        let from = crate::newton::spread(problem.cost()) / FAR;
+        let from = Outlook::new(problem.cost(), self.epsilon).spread / FAR;
         if self.epsilon.is_normal() && self.epsilon > 0.0 && from > self.epsilon && from.is_finite()
         {
             let epsilon = Epsilon::Annealed {

@@ -22,6 +22,7 @@ const FIRST: f64 = 1e-3;
 
 /// Steps in a row without improvement after which rounding must be what is left.
 const PATIENCE: usize = 30;
+const IMPATIENCE: usize = 5;
 
 /// Ascends the semi-dual from `g` (slack last) at `epsilon`; `iterations` were spent before.
 ///
@@ -71,13 +72,17 @@ pub(crate) fn ascend<B: Curvature + ?Sized>(
         if ascent.iterations >= limits.max_iterations {
             break Status::IterationLimit;
         }
-        if since_best > PATIENCE && violation < 1e3 * ascent.backend.resolution() {
+        // Close to what the scalar can resolve, a few idle steps say that there is no more to gain.
+        let floor = ascent.backend.resolution();
+        if (since_best > PATIENCE && violation < 1e3 * floor)
+            || (since_best > IMPATIENCE && violation < 20.0 * floor)
+        {
             break Status::Stalled;
         }
         let wanted = &ascent.target.wanted;
         if !ascent.step.solve(wanted, &sums, epsilon, lambda, longest) {
             if lambda > 1e12 {
-                break Status::Stalled;
+                break Status::IterationLimit;
             }
             lambda = (lambda * 10.0).max(FIRST);
             continue;

@@ -56,8 +56,8 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
         let outcome = ascend(backend, target, g, here, iterations, &rung)?;
         iterations = outcome.iterations;
         let done = match outcome.status {
-            Status::Converged => true,
-            Status::Stalled => !last || outcome.violation <= limits.tolerance || patient,
+            // Stalled: the scalar has no more digits, which no other ε would give it.
+            Status::Converged | Status::Stalled => true,
             Status::Stopped => return Ok(outcome),
             Status::IterationLimit => false,
         };

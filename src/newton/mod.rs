@@ -11,6 +11,7 @@
 
 mod ascent;
 mod ladder;
+mod outlook;
 mod sample;
 mod step;
 
@@ -20,6 +21,7 @@ use core::ops::ControlFlow;
 pub(crate) use ascent::Limits;
 use ascent::ascend;
 pub(crate) use ladder::descend;
+pub(crate) use outlook::Outlook;
 use sample::Sampled;
 
 use crate::active::Active;
@@ -195,7 +197,7 @@ impl Newton {
         };
         let mut spent = 0;
         let mut g = g;
-        if 8.0 * T::epsilon().widen() <= self.tolerance {
+        if 64.0 * T::epsilon().widen() <= self.tolerance || T::epsilon().widen() < 1e-12 {
             let mut backend = Active::new(problem.cost(), masses.to_vec(), 0.01 * self.tolerance);
             let outcome = descend(&mut backend, &mut target, g, self.epsilon, 0, &limits)?;
             if outcome.status != Status::Stalled || T::epsilon().widen() < 1e-12 {
@@ -225,7 +227,7 @@ impl Newton {
     ) -> Vec<f64> {
         let mut g = target.rest();
         let (n, k) = (masses.len(), cost.cols());
-        let mut count = SAMPLE.max(32 * k).min(n);
+        let mut count = SAMPLE.max(8 * k).min(n);
         let mut first = true;
         loop {
             let part = Sampled::new(cost, count);
@@ -234,7 +236,12 @@ impl Newton {
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
-                g = self.anneal(&mut backend, target, g, spread(&part));
+                g = self.anneal(
+                    &mut backend,
+                    target,
+                    g,
+                    Outlook::new(&part, self.epsilon).spread,
+                );
             }
             let limits = Limits {
                 tolerance: know.max(self.tolerance),
@@ -287,25 +294,6 @@ impl Newton {
         }
         g
     }
-}
-
-/// How far the costs of a typical row are apart: the first ε of a cold start.
-pub(crate) fn spread<T: Real, C: Cost<T>>(cost: &C) -> f64 {
-    let mut line = vec![T::zero(); cost.cols()];
-    let rows = cost.rows().min(64);
-    let mut total = 0.0;
-    for r in 0..rows {
-        let i = r * cost.rows() / rows;
-        cost.fill(i..i + 1, &mut line);
-        let finite = || line.iter().map(|c| c.widen()).filter(|c| c.is_finite());
-        let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), c| {
-            (l.min(c), h.max(c))
-        });
-        if high > low {
-            total += high - low;
-        }
-    }
-    0.5 * total / rows.max(1) as f64
 }
 
 impl<T: Real> Solver<T> for Newton {

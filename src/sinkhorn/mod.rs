@@ -199,7 +199,7 @@ impl Sinkhorn {
         let mut target = Target::new(problem.marginals());
         let limits = self.limits()?;
         // Rounding in T's own arithmetic sets a floor; below it the sweeps run in f64 from the start.
-        let coarse = 8.0 * T::epsilon().widen() > self.tolerance;
+        let coarse = T::epsilon().widen() > 1e-12 && 8.0 * T::epsilon().widen() > self.tolerance;
         if !coarse {
             let (solution, exhausted) =
                 self.on_cpu(problem, problem.cost(), &mut target, g, &limits)?;
