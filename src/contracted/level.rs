@@ -179,6 +179,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let mut paths = Paths::new(nodes);
         let mut lacking: Vec<bool> = vec![false; nodes];
         let mut limits = vec![0.0; nodes];
+        let mut enough = nodes;
         let mut arcs: Option<Arcs<T>> = None;
         loop {
             let mut lacks = 0;
@@ -200,7 +201,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             paths.restart((0..nodes).filter(|&u| self.surplus[u] > SPECK * self.wanted[u]));
             let mut horizon = 0.0;
             let mut reached = 0;
-            while reached < lacks {
+            while reached < lacks.min(enough) {
                 let Some(v) = paths.nearest() else { break };
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
                     arcs.list(&self.table, &self.places, &self.holdings, u, 0);
@@ -223,8 +224,11 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             for (key, v) in limits.iter_mut().zip(0..nodes) {
                 *key = paths.parent(v).map_or(0.0, |u| arcs.keys(u)[v]);
             }
+            // Paths share arcs, and the first to come empties them: seeking many more columns than
+            // were served last time is wasted.
+            enough = 2;
             for &v in paths.settled().iter().filter(|&&v| lacking[v]) {
-                self.send(arcs, &paths, &limits, v);
+                enough += 2 * usize::from(self.send(arcs, &paths, &limits, v));
             }
         }
     }
@@ -256,8 +260,8 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     }
 
     /// Sends what it can from the root of `sink`'s tree down to `sink`, on each arc into `v` by rows of
-    /// keys up to `limits[v]`.
-    fn send(&mut self, arcs: &mut Arcs<T>, paths: &Paths, limits: &[f64], sink: usize) {
+    /// keys up to `limits[v]`. Returns whether anything could go.
+    fn send(&mut self, arcs: &mut Arcs<T>, paths: &Paths, limits: &[f64], sink: usize) -> bool {
         let mut hops = Vec::new();
         let mut v = sink;
         while let Some(u) = paths.parent(v) {
@@ -267,7 +271,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let source = v;
         let mut amount = self.surplus[source].min(-self.surplus[sink]);
         if amount <= 0.0 {
-            return;
+            return false;
         }
         let mut taken: Vec<Vec<(u32, f64, f64)>> = Vec::with_capacity(hops.len());
         for &(u, v) in &hops {
@@ -299,5 +303,6 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         }
         self.surplus[source] -= amount;
         self.surplus[sink] += amount;
+        amount > 0.0
     }
 }
