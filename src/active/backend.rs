@@ -243,15 +243,9 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         sums: &mut [f64],
     ) {
         let k = self.cost.cols();
-        let shift = largest_finite(at);
-        let gibbs = crate::gibbs::Gibbs {
-            epsilon: at.epsilon,
-            cols: at.cols,
-            slack: at.slack,
-        };
-        let g = with_slack::<T>(at, shift);
+        let g = with_slack::<T>(at, largest_finite(at));
         let inverse = T::narrow(1.0 / at.epsilon);
-        let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
+        let mut whole = Vec::new();
         for &i in rows {
             let (tile, r) = (&self.tiles[i / self.tile_rows], i % self.tile_rows);
             match tile.places[r] {
@@ -264,16 +258,13 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
                         sums[j as usize] += sign * self.masses[i] * p.widen();
                     }
                 }
-                super::lists::Place::Whole(_) => {
-                    self.cost.fill(i..i + 1, &mut costs);
-                    let kept = gibbs
-                        .row(self.masses[i], costs.iter().map(|c| c.widen()), &mut line)
-                        .0;
-                    sums.iter_mut().zip(&line).for_each(|(s, p)| *s += sign * p);
-                    sums[k] += sign * kept;
-                }
+                super::lists::Place::Whole(_) => whole.push(i),
             }
         }
+        let part = sweep_whole(&whole, &self.cost, &self.masses, &g, inverse, k, None);
+        sums.iter_mut()
+            .zip(&part.sums)
+            .for_each(|(s, p)| *s += sign * p);
     }
 
     /// Files these rows anew after their costs have changed. Nothing to do before the first sweep.
@@ -351,13 +342,28 @@ fn sweep_tile<T: Real, C: Cost<T>>(
     if tile.whole.is_empty() {
         return;
     }
+    let rows: Vec<usize> = tile.whole.iter().map(|&r| first + r as usize).collect();
+    let part = sweep_whole(&rows, cost, masses, g, inverse, k, outer);
+    sums.iter_mut().zip(&part.sums).for_each(|(s, p)| *s += p);
+}
+
+/// Column sums of rows in which every entry may matter.
+fn sweep_whole<T: Real, C: Cost<T>>(
+    rows: &[usize],
+    cost: &C,
+    masses: &[f64],
+    g: &[T],
+    inverse: T,
+    k: usize,
+    outer: Option<&mut Vec<f64>>,
+) -> TileSums<T> {
+    let mut outer = outer;
     let mut part = TileSums::new(k);
-    let mut buffer = vec![T::zero(); TOGETHER.min(tile.whole.len()) * k];
+    let mut buffer = vec![T::zero(); TOGETHER.min(rows.len()) * k];
     let mut states = Vec::with_capacity(TOGETHER);
-    for rows in tile.whole.chunks(TOGETHER) {
+    for rows in rows.chunks(TOGETHER) {
         states.clear();
-        for (&r, line) in rows.iter().zip(buffer.chunks_exact_mut(k)) {
-            let i = first + r as usize;
+        for (&i, line) in rows.iter().zip(buffer.chunks_exact_mut(k)) {
             cost.fill(i..i + 1, line);
             states.push(RowState::new(masses[i]));
         }
@@ -371,7 +377,7 @@ fn sweep_tile<T: Real, C: Cost<T>>(
             outer.as_deref_mut(),
         );
     }
-    sums.iter_mut().zip(&part.sums).for_each(|(s, p)| *s += p);
+    part
 }
 
 impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
