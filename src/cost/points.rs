@@ -67,6 +67,13 @@ pub trait Metric<T: Real>: Sync {
         }
     }
 
+    /// A lower bound of the cost from `x` to any point of the box `low ≤ y ≤ high`; −∞, which says
+    /// nothing, by default. With it the exact solver passes over most far pairs without looking.
+    fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
+        let _ = (x, low, high);
+        T::neg_infinity()
+    }
+
     /// Whether `distance(x, y)` and `distance(y, x)` are the same to the last bit; `false` by default,
     /// which is always right. A symmetric metric may be filled from either side.
     fn is_symmetric(&self) -> bool {
@@ -80,6 +87,9 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     }
     fn fill_row(&self, x: &[T], points: &[T], by_coordinate: &[T], out: &mut [T]) {
         (**self).fill_row(x, points, by_coordinate, out);
+    }
+    fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
+        (**self).least_distance(x, low, high)
     }
     fn is_symmetric(&self) -> bool {
         (**self).is_symmetric()
@@ -141,6 +151,10 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
         squared_row(x, by_coordinate, out);
     }
 
+    fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
+        steps_outside(x, low, high).fold(T::zero(), |s, d| s + d * d)
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -154,6 +168,10 @@ impl<T: Real> Metric<T> for Euclidean {
     fn fill_row(&self, x: &[T], _: &[T], by_coordinate: &[T], out: &mut [T]) {
         squared_row(x, by_coordinate, out);
         out.iter_mut().for_each(|c| *c = c.sqrt());
+    }
+
+    fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
+        SquaredEuclidean.least_distance(x, low, high).sqrt()
     }
 
     fn is_symmetric(&self) -> bool {
@@ -171,6 +189,10 @@ impl<T: Real> Metric<T> for Manhattan {
 
     fn fill_row(&self, x: &[T], _: &[T], by_coordinate: &[T], out: &mut [T]) {
         manhattan_row(x, by_coordinate, out);
+    }
+
+    fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
+        steps_outside(x, low, high).fold(T::zero(), |s, d| s + d)
     }
 
     fn is_symmetric(&self) -> bool {
@@ -193,6 +215,16 @@ impl<T: Real> Metric<T> for Cosine {
             T::one()
         }
     }
+}
+
+/// How far `x` lies outside a box, along each coordinate.
+fn steps_outside<'a, T: Real>(
+    x: &'a [T],
+    low: &'a [T],
+    high: &'a [T],
+) -> impl Iterator<Item = T> + 'a {
+    let sides = x.iter().zip(low.iter().zip(high));
+    sides.map(|(&x, (&low, &high))| (low - x).max(x - high).max(T::zero()))
 }
 
 dispatch! {

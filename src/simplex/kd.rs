@@ -49,10 +49,15 @@ impl Nested {
         Self { order }
     }
 
-    /// The points of run `q` at `depth`.
-    pub(super) fn run(&self, depth: u32, q: usize) -> &[u32] {
+    /// The points in this order.
+    pub(super) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The places of run `q` at `depth`.
+    pub(super) fn places(&self, depth: u32, q: usize) -> Range<usize> {
         let count = self.order.len();
-        &self.order[cut(count, depth, q)..cut(count, depth, q + 1)]
+        cut(count, depth, q)..cut(count, depth, q + 1)
     }
 }
 
@@ -68,7 +73,7 @@ pub(super) fn inside(coarse: u32, fine: u32, q: usize) -> Range<usize> {
 }
 
 /// Where run `q` of `depth` starts.
-fn cut(count: usize, depth: u32, q: usize) -> usize {
+pub(super) fn cut(count: usize, depth: u32, q: usize) -> usize {
     ((count as u128 * q as u128) >> depth) as usize
 }
 
@@ -82,16 +87,16 @@ mod tests {
         let nested = Nested::new(&points, 2);
         for depth in 0..=deepest(77) {
             let mut all: Vec<u32> = (0..1 << depth)
-                .flat_map(|q| nested.run(depth, q).to_vec())
+                .flat_map(|q| nested.order[nested.places(depth, q)].to_vec())
                 .collect();
             assert_eq!(all, nested.order);
             all.sort_unstable();
             assert!(all.iter().copied().eq(0..77));
         }
         let together: Vec<u32> = inside(2, 5, 3)
-            .flat_map(|q| nested.run(5, q).to_vec())
+            .flat_map(|q| nested.order[nested.places(5, q)].to_vec())
             .collect();
-        assert_eq!(together, nested.run(2, 3));
+        assert_eq!(together, &nested.order[nested.places(2, 3)]);
         // The first cut separates along the widest coordinate.
         let widest = |r: &[u32]| {
             r.iter()
@@ -103,7 +108,10 @@ mod tests {
                 .map(|&p| points[2 * p as usize])
                 .fold(1e9, f64::min)
         };
-        let (left, right) = (nested.run(1, 0), nested.run(1, 1));
+        let (left, right) = (
+            &nested.order[nested.places(1, 0)],
+            &nested.order[nested.places(1, 1)],
+        );
         let other = |r: &[u32], m: fn(f64, f64) -> f64, s| {
             r.iter().map(|&p| points[2 * p as usize + 1]).fold(s, m)
         };

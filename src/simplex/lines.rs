@@ -9,6 +9,7 @@
 //! line at given column prices, `min_j C_ij + h_j` with h = −g; on dense costs it reads the caller's memory in
 //! place, otherwise one line is computed into a buffer at a time.
 
+use super::pricing::Arcs;
 use crate::simd::dispatch;
 use crate::{Cost, Real, Slack};
 
@@ -39,26 +40,12 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
         }
     }
 
-    /// Rows, the slack row included where it carries mass.
-    pub(super) fn rows(&self) -> usize {
-        self.cost.rows() + usize::from(self.slack.row > 0.0)
-    }
-
-    /// Columns, the slack column included where it carries mass.
-    pub(super) fn cols(&self) -> usize {
-        self.cost.cols() + usize::from(self.slack.col > 0.0)
-    }
-
-    /// The cost of one pair.
-    pub(super) fn at(&self, i: usize, j: usize) -> f64 {
-        let real = (i < self.cost.rows(), j < self.cost.cols());
-        let c = match real {
-            (true, true) => self.cost.at(i, j).widen(),
-            (true, false) => self.slack.col_cost,
-            (false, true) => self.slack.row_cost,
-            (false, false) => self.slack.corner_cost,
-        };
-        self.read(c)
+    /// Another reader of the same lines, for another thread.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            phase: self.phase,
+            ..Self::new(self.cost, self.slack)
+        }
     }
 
     fn read(&self, c: f64) -> f64 {
@@ -77,10 +64,32 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
         self.cost.fill(i..i + 1, &mut self.buffer);
         &self.buffer
     }
+}
 
-    /// The least `C_ij + h_j` of line `i` and where it is; `+∞` where nothing is allowed. Columns with
-    /// `h_j = +∞` are left out.
-    pub(super) fn cheapest(&mut self, i: usize, h: &[f64]) -> (f64, usize) {
+impl<T: Real, C: Cost<T>> Arcs for Lines<'_, T, C> {
+    /// Rows, the slack row included where it carries mass.
+    fn rows(&self) -> usize {
+        self.cost.rows() + usize::from(self.slack.row > 0.0)
+    }
+
+    /// Columns, the slack column included where it carries mass.
+    fn cols(&self) -> usize {
+        self.cost.cols() + usize::from(self.slack.col > 0.0)
+    }
+
+    fn at(&self, i: usize, j: usize) -> f64 {
+        let real = (i < self.cost.rows(), j < self.cost.cols());
+        let c = match real {
+            (true, true) => self.cost.at(i, j).widen(),
+            (true, false) => self.slack.col_cost,
+            (false, true) => self.slack.row_cost,
+            (false, false) => self.slack.corner_cost,
+        };
+        self.read(c)
+    }
+
+    /// `+∞` where nothing is allowed; columns with `h_j = +∞` are left out.
+    fn cheapest(&mut self, i: usize, h: &[f64], _: f64) -> (f64, usize) {
         let (n, k) = (self.cost.rows(), self.cost.cols());
         let phase = self.phase;
         let (slack_cost, mut best) = if i < n {
@@ -109,6 +118,13 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
             }
         }
         best
+    }
+
+    fn grain(&self) -> f64 {
+        match self.phase {
+            Phase::Optimality => 0.0,
+            Phase::Feasibility => 0.5, // all numbers are small integers
+        }
     }
 }
 

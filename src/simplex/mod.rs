@@ -21,33 +21,22 @@
 mod finish;
 mod kd;
 mod lines;
+mod meter;
 mod multiscale;
+mod phases;
 mod pricing;
+mod pruned;
 mod start;
 mod tree;
 
 use core::ops::ControlFlow;
 
-use crate::marginals::sum;
-use crate::plan::{Shape, SparseRows};
 use crate::solver::Observer;
-use crate::{Cost, Error, Potentials, Problem, Progress, Real, Side, Solution, Solver, Status};
-use lines::{Lines, Phase};
-use pricing::{COARSE, FINE, Outcome, Pricer};
+use crate::{Cost, Error, Potentials, Problem, Progress, Real, Side, Solution, Solver};
+use lines::Lines;
+use meter::Meter;
+use phases::Solve;
 use start::Masses;
-use tree::Tree;
-
-/// Stranded mass up to this share of the total is rounding of the masses, not infeasibility.
-const STRANDED: f64 = 1e-12;
-
-/// A relative gap above this says that the prices of an optimal tree are blurred by rounding.
-const BLURRED: f64 = 1e-13;
-
-/// Rounds of the last, fine look at most.
-const POLISHES: usize = 4;
-
-/// Pivots between two calls of the progress callback.
-const REPORT_EVERY: usize = 1024;
 
 /// Where [`NetworkSimplex`] takes its first plan from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -189,23 +178,23 @@ impl NetworkSimplex {
             return Err(Error::TooLarge { rows: n, cols: k });
         }
         let mut lines = Lines::new(problem.cost(), marginals.slack());
-        start::check(&mut lines, marginals)?;
+        start::check(&lines, marginals)?;
         let masses = Masses::new(marginals);
         let mut g = first_prices(potentials, masses.cols.len());
-        let mut pivots = 0;
+        let mut meter = Meter::new(self);
+        let mut near = false;
         let first = if potentials.is_some() {
             start::peel(&mut lines, &masses, &g)
         } else if self.goes_coarse_to_fine(problem)
-            && let Some((plan, prices, spent)) =
-                multiscale::descend(self, problem, &mut lines, &masses)
+            && let Some(descent) = multiscale::descend(&mut meter, problem)
         {
-            (g, pivots) = (prices, spent);
-            plan
+            (g, near) = (descent.g, descent.near);
+            descent.plan
         } else {
             start::greedy(&mut lines, &masses, &g)
         };
-        let mut solve = Solve::new(self, lines, masses, pivots);
-        let (tree, outcome) = solve.both_phases(first, &g, marginals.total())?;
+        let mut solve = Solve::new(meter, lines, masses);
+        let (tree, outcome) = solve.both_phases(first, &g, near, marginals.total())?;
         Ok(solve.answer(problem, tree, outcome))
     }
 }
@@ -250,227 +239,4 @@ fn first_prices(potentials: Option<&Potentials>, cols: usize) -> Vec<f64> {
         }
     }
     g
-}
-
-/// One solve under way.
-struct Solve<'a, T, C> {
-    solver: &'a NetworkSimplex,
-    lines: Lines<'a, T, C>,
-    masses: Masses,
-    takes_part: Vec<bool>,
-    pivots: usize,
-    /// Share of the mass that forbidden pairs still carry.
-    violation: f64,
-}
-
-impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
-    fn new(
-        solver: &'a NetworkSimplex,
-        lines: Lines<'a, T, C>,
-        masses: Masses,
-        pivots: usize,
-    ) -> Self {
-        Self {
-            solver,
-            takes_part: masses.rows.iter().map(|&a| a > 0.0).collect(),
-            pivots,
-            violation: 0.0,
-            masses,
-            lines,
-        }
-    }
-
-    /// Both phases, from a first plan whose arcs form a forest.
-    fn both_phases(
-        &mut self,
-        first: start::Plan,
-        g: &[f64],
-        total: f64,
-    ) -> Result<(Tree, Outcome), Error> {
-        let mut arcs = first.arcs;
-        if first.forbidden {
-            self.lines.phase = Phase::Feasibility;
-            let flat = vec![0.0; g.len()];
-            let mut tree = start::plant(&arcs, &self.lines, &self.masses, &flat);
-            self.violation = self.stranded(&tree) / total;
-            let outcome = self.pivot(&mut tree, COARSE, usize::MAX);
-            let stranded = self.stranded(&tree);
-            self.violation = stranded / total;
-            if outcome == Outcome::Optimal && stranded > STRANDED * total {
-                return Err(Error::Infeasible { stranded, total });
-            }
-            // Keep what flows on allowed pairs: a forest again, now without forbidden arcs.
-            arcs = tree.arcs().filter(|a| a.2 > 0.0).collect();
-            arcs.retain(|&(i, j, _)| self.lines.at(i, j) == 0.0);
-            self.lines.phase = Phase::Optimality;
-            if outcome != Outcome::Optimal {
-                let tree = start::plant(&arcs, &self.lines, &self.masses, g);
-                return Ok((tree, outcome));
-            }
-            self.violation = 0.0;
-        }
-        let mut tree = start::plant(&arcs, &self.lines, &self.masses, g);
-        let mut outcome = self.optimise(&mut tree);
-        if outcome == Outcome::Optimal && self.gap(&tree) > BLURRED {
-            // Arcs without flow may have tied the plan together by costs of another magnitude, whose
-            // rounding blurs the prices. The pieces that carry flow, each priced by itself, do not
-            // have them, and no arc that costs more than the prices' own size can enter again.
-            arcs = tree.arcs().filter(|a| a.2 > 0.0).collect();
-            let flat = vec![0.0; g.len()];
-            tree = start::plant(&arcs, &self.lines, &self.masses, &flat);
-            outcome = self.optimise(&mut tree);
-        }
-        Ok((tree, outcome))
-    }
-
-    /// Relative difference of the plan's cost and the prices' value.
-    fn gap(&self, tree: &Tree) -> f64 {
-        let priced = tree.arcs().filter(|a| a.2 > 0.0);
-        let primal: Vec<f64> = priced.map(|(i, j, x)| x * self.lines.at(i, j)).collect();
-        let (f, g) = self.centred(tree);
-        let worth = |mass: &[f64], price: &[f64]| -> Vec<f64> {
-            let carried = mass.iter().zip(price).filter(|p| *p.0 > 0.0);
-            carried.map(|(m, p)| m * p).collect()
-        };
-        let mut dual = worth(&self.masses.rows, &f);
-        dual.extend(worth(&self.masses.cols, &g));
-        let (primal, dual) = (sum(&primal), sum(&dual));
-        if primal == dual {
-            0.0
-        } else {
-            (primal - dual).abs() / primal.abs()
-        }
-    }
-
-    /// Pivots to optimality, then again at prices worked out afresh and a finer tolerance.
-    fn optimise(&mut self, tree: &mut Tree) -> Outcome {
-        let mut outcome = self.pivot(tree, COARSE, usize::MAX);
-        for _ in 0..POLISHES {
-            let before = self.pivots;
-            let lines = &self.lines;
-            tree.reprice(|i, j| lines.at(i, j));
-            if outcome != Outcome::Optimal {
-                break;
-            }
-            // Gains this small may be rounding that no pivot removes, hence the bounds.
-            let most = 64 + tree.rows() + tree.cols();
-            outcome = self.pivot(tree, FINE, most);
-            if self.pivots == before {
-                break;
-            }
-            if outcome == Outcome::Limit && self.pivots < self.solver.max_iterations {
-                outcome = Outcome::Optimal;
-            }
-        }
-        outcome
-    }
-
-    /// Prices with the columns' mean at zero: the dual value is a difference of two sums, best kept small.
-    fn centred(&self, tree: &Tree) -> (Vec<f64>, Vec<f64>) {
-        let g: Vec<f64> = tree.heights().iter().map(|h| -h).collect();
-        let weights: f64 = self.masses.cols.iter().sum();
-        let open = g.iter().zip(&self.masses.cols).filter(|p| *p.1 > 0.0);
-        let centre = open.map(|(g, b)| g * (b / weights)).sum::<f64>();
-        let centre = if centre.is_finite() { centre } else { 0.0 };
-        (
-            (0..tree.rows()).map(|i| tree.f(i) + centre).collect(),
-            g.iter().map(|g| g - centre).collect(),
-        )
-    }
-
-    /// At most `most` pivots on gains above `tolerance`.
-    fn pivot(&mut self, tree: &mut Tree, tolerance: f64, most: usize) -> Outcome {
-        let cap = self.pivots.saturating_add(most);
-        let cap = cap.min(self.solver.max_iterations);
-        if self.reports_stop() {
-            return Outcome::Stopped;
-        }
-        let mut pivots = self.pivots;
-        let (observer, violation) = (self.solver.observer.as_ref(), self.violation);
-        let before = || {
-            if pivots >= cap {
-                return ControlFlow::Break(Outcome::Limit);
-            }
-            pivots += 1;
-            if pivots.is_multiple_of(REPORT_EVERY)
-                && Observer::says_stop(observer, &progress(pivots, violation))
-            {
-                return ControlFlow::Break(Outcome::Stopped);
-            }
-            ControlFlow::Continue(())
-        };
-        let takes_part = &self.takes_part;
-        let outcome = Pricer::new().run(tree, &mut self.lines, takes_part, tolerance, before);
-        self.pivots = pivots;
-        outcome
-    }
-
-    fn reports_stop(&self) -> bool {
-        let now = progress(self.pivots, self.violation);
-        Observer::says_stop(self.solver.observer.as_ref(), &now)
-    }
-
-    /// Mass on forbidden pairs; read in the feasibility phase.
-    fn stranded(&self, tree: &Tree) -> f64 {
-        let on_forbidden = tree.arcs().filter(|&(i, j, _)| self.lines.at(i, j) > 0.0);
-        on_forbidden.map(|a| a.2).sum()
-    }
-
-    fn answer<'p>(
-        mut self,
-        problem: &'p Problem<T, C>,
-        tree: Tree,
-        outcome: Outcome,
-    ) -> Solution<'p, T, C> {
-        let (n, k) = (problem.rows(), problem.cols());
-        let status = match outcome {
-            Outcome::Optimal => Status::Converged,
-            Outcome::Limit => Status::IterationLimit,
-            Outcome::Stopped => Status::Stopped,
-        };
-        let entries = finish::entries(&tree, &self.masses);
-        let mut sums = vec![0.0; self.masses.cols.len()];
-        for &(_, j, flow) in &entries {
-            sums[j] += flow;
-        }
-        let off = sums.iter().zip(&self.masses.cols);
-        let off: f64 = off.map(|(s, c)| (s - c).abs()).sum();
-        let violation = off / problem.marginals().total();
-        let (mut rows, mut cols) = self.centred(&tree);
-        let heights: Vec<f64> = cols.iter().map(|g| -g).collect();
-        for (i, f) in rows.iter_mut().enumerate() {
-            if !self.takes_part[i] {
-                *f = f64::NEG_INFINITY;
-            } else if outcome != Outcome::Optimal {
-                // An unfinished tree's prices are too high somewhere; lower them to feasibility.
-                *f = self.lines.cheapest(i, &heights).0;
-            }
-        }
-        let slack_row = rows.get(n).copied().unwrap_or(f64::NEG_INFINITY);
-        let slack_col = cols.get(k).copied().unwrap_or(f64::NEG_INFINITY);
-        rows.truncate(n);
-        cols.truncate(k);
-        let real = entries.into_iter().filter(|e| e.0 < n && e.1 < k).collect();
-        Solution::new(
-            problem,
-            Potentials {
-                rows,
-                cols,
-                slack_row,
-                slack_col,
-            },
-            Shape::Sparse(SparseRows::new(n, real)),
-            status,
-            self.pivots,
-            violation,
-        )
-    }
-}
-
-fn progress(iteration: usize, violation: f64) -> Progress {
-    Progress {
-        iteration,
-        violation,
-        epsilon: 0.0,
-    }
 }

@@ -9,12 +9,12 @@
 
 use super::kd::{Nested, deepest, inside};
 use super::lines::Lines;
-use super::pricing::{COARSE, Outcome};
-use super::start::{Hands, Masses, Plan, plant};
+use super::meter::Meter;
+use super::pricing::{Arcs, COARSE, FINE, Outcome};
+use super::pruned::Pruned;
+use super::start::{Hands, Masses, Plan, greedy, plant};
 use super::tree::Tree;
-use super::{NetworkSimplex, Solve};
-use crate::cost::Points;
-use crate::{Cost, PointCloud, Problem, Real, Slack};
+use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
 
 /// The longest side of the coarsest problem, about.
 const COARSEST: usize = 256;
@@ -25,56 +25,62 @@ pub(super) const WORTHWHILE: usize = 512;
 /// More coordinates than this leave clusters that are not small against their distances.
 pub(super) const MOST_COORDINATES: usize = 8;
 
-/// A first plan and column prices for the problem, with the pivots spent; `None` where the coarse
-/// problems do not help: no points, too few of them, forbidden pairs in the way, or no pivots left.
+/// What the levels found.
+pub(super) struct Descent {
+    pub(super) plan: Plan,
+    pub(super) g: Vec<f64>,
+    /// Whether the points themselves were solved, too, so that plan and prices should be optimal.
+    pub(super) near: bool,
+}
+
+/// A first plan and column prices for the problem; `None` where coarse problems do not help: no points,
+/// too few of them, forbidden pairs in the way, or no pivots left.
 pub(super) fn descend<T: Real, C: Cost<T>>(
-    solver: &NetworkSimplex,
+    meter: &mut Meter<'_>,
     problem: &Problem<T, C>,
-    lines: &mut Lines<'_, T, C>,
-    masses: &Masses,
-) -> Option<(Plan, Vec<f64>, usize)> {
+) -> Option<Descent> {
     let points = problem.cost().points()?;
-    let slack = problem.marginals().slack();
+    let marginals = problem.marginals();
     let sides = [
-        Side::new(points.rows, problem.marginals().rows(), points.dimension),
-        Side::new(points.cols, problem.marginals().cols(), points.dimension),
+        Side::new(points.rows, marginals.rows(), points.dimension),
+        Side::new(points.cols, marginals.cols(), points.dimension),
     ];
-    let levels = sides.iter().map(|s| s.levels()).max().unwrap_or(0);
-    let mut pivots = 0;
-    let mut above: Option<(Handed, usize)> = None;
-    for level in (1..=levels).rev() {
-        let [rows, cols] = [sides[0].level(level), sides[1].level(level)];
-        let (answer, spent) = solve_level(
-            solver,
-            points,
-            slack,
-            &sides,
-            [&rows, &cols],
-            above.as_ref(),
-            level,
-            pivots,
-        )?;
-        pivots = spent;
-        above = Some((answer, level));
-    }
-    let (handed, level) = above?;
-    let shares = Shares {
+    let stairs = Stairs {
         sides: &sides,
-        coarse: level,
-        fine: 0,
+        metric: points.metric,
+        slack: marginals.slack(),
     };
-    let Handed { arcs, g } = shares.hand_down(&handed, lines, masses)?;
+    let levels = sides.iter().map(Side::levels).max().unwrap_or(0);
+    let mut above = None;
+    for level in (0..=levels).rev() {
+        above = Some(stairs.solve(meter, level, above)?);
+    }
+    let mut handed = above?;
+    // Back from the nested order to the problem's own.
+    let [rows, cols] = sides.each_ref().map(Side::original);
+    let mut g = vec![0.0; handed.g.len()];
+    for (at, &price) in handed.g.iter().enumerate() {
+        g[cols(at)] = if price.is_finite() { price } else { 0.0 };
+    }
+    for (i, j, _) in &mut handed.arcs {
+        (*i, *j) = (rows(*i), cols(*j));
+    }
     let plan = Plan {
-        arcs,
+        arcs: handed.arcs,
         forbidden: false,
     };
-    Some((plan, g, pivots))
+    Some(Descent {
+        plan,
+        g,
+        near: handed.solved,
+    })
 }
 
 /// The plan and column prices of a level.
 struct Handed {
     arcs: Vec<(usize, usize, f64)>,
     g: Vec<f64>,
+    solved: bool,
 }
 
 /// One side's points and how they are clustered.
@@ -83,12 +89,6 @@ struct Side<'a, T> {
     masses: &'a [f64],
     dimension: usize,
     nested: Nested,
-}
-
-/// Clusters of one level: centres and masses.
-struct Clusters<T> {
-    centres: Vec<T>,
-    masses: Vec<f64>,
 }
 
 impl<'a, T: Real> Side<'a, T> {
@@ -115,15 +115,30 @@ impl<'a, T: Real> Side<'a, T> {
         (level > 0).then(|| (deepest(self.masses.len()) + 1).saturating_sub(2 * level as u32))
     }
 
-    fn level(&self, level: usize) -> Clusters<T> {
-        let depth = self.depth(level).unwrap_or(0);
-        let mut clusters = Clusters {
-            centres: Vec::new(),
-            masses: Vec::new(),
+    /// How many clusters a level has.
+    fn count(&self, level: usize) -> usize {
+        self.depth(level).map_or(self.masses.len(), |d| 1 << d)
+    }
+
+    /// The point at a place of the nested order; the slack, after the last, is itself.
+    fn original(&self) -> impl Fn(usize) -> usize + '_ {
+        |at| self.nested.order().get(at).map_or(at, |&p| p as usize)
+    }
+
+    /// Centres and masses of the clusters of a level.
+    fn clusters(&self, level: usize) -> (Vec<T>, Vec<f64>) {
+        let (mut centres, mut masses) = (Vec::new(), Vec::new());
+        let d = self.dimension;
+        let Some(depth) = self.depth(level) else {
+            for &p in self.nested.order() {
+                centres.extend_from_slice(&self.points[p as usize * d..][..d]);
+                masses.push(self.masses[p as usize]);
+            }
+            return (centres, masses);
         };
-        let mut centre = vec![0.0; self.dimension];
+        let mut centre = vec![0.0; d];
         for q in 0..1usize << depth {
-            let run = self.nested.run(depth, q);
+            let run = &self.nested.order()[self.nested.places(depth, q)];
             let mass: f64 = run.iter().map(|&p| self.masses[p as usize]).sum();
             centre.fill(0.0);
             for &p in run {
@@ -132,116 +147,112 @@ impl<'a, T: Real> Side<'a, T> {
                 } else {
                     1.0 / run.len() as f64
                 };
-                for (c, x) in centre
-                    .iter_mut()
-                    .zip(&self.points[p as usize * self.dimension..])
-                {
+                let point = &self.points[p as usize * d..][..d];
+                for (c, x) in centre.iter_mut().zip(point) {
                     *c += weight * x.widen();
                 }
             }
-            clusters
-                .centres
-                .extend(centre.iter().map(|&c| T::narrow(c)));
-            clusters.masses.push(mass);
+            centres.extend(centre.iter().map(|&c| T::narrow(c)));
+            masses.push(mass);
         }
-        clusters
+        (centres, masses)
     }
 
-    /// Members at `fine` of cluster `q` at `coarse`, as indices of that level; the slack has itself.
-    fn members(&self, coarse: usize, fine: usize, q: usize) -> Vec<usize> {
-        let Some(depth) = self.depth(coarse) else {
-            return vec![q];
-        };
-        if q >= 1 << depth {
-            let slack = self.depth(fine).map_or(self.masses.len(), |d| 1 << d);
-            return vec![slack];
-        }
-        match self.depth(fine) {
-            None => self
-                .nested
-                .run(depth, q)
-                .iter()
-                .map(|&p| p as usize)
-                .collect(),
-            Some(deeper) => inside(depth, deeper, q).collect(),
+    /// The clusters, one level below, of cluster `q` of `level`; the slack has itself.
+    fn members(&self, level: usize, q: usize) -> core::ops::Range<usize> {
+        let below = self.count(level - 1);
+        match (self.depth(level), self.depth(level - 1)) {
+            (Some(depth), _) if q >= 1 << depth => below..below + 1,
+            (Some(depth), None) => self.nested.places(depth, q),
+            (Some(depth), Some(deeper)) => inside(depth, deeper, q),
+            (None, _) => q..q + 1,
         }
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn solve_level<T: Real>(
-    solver: &NetworkSimplex,
-    points: Points<'_, T>,
-    slack: Slack,
-    sides: &[Side<'_, T>; 2],
-    [rows, cols]: [&Clusters<T>; 2],
-    above: Option<&(Handed, usize)>,
-    level: usize,
-    pivots: usize,
-) -> Option<(Handed, usize)> {
-    let cost = PointCloud::new(
-        &rows.centres,
-        &cols.centres,
-        points.dimension,
-        points.metric,
-    );
-    let cost = cost.ok()?;
-    let mut lines = Lines::new(&cost, slack);
-    let masses = Masses::with_slack(&rows.masses, &cols.masses, slack);
-    let Handed { arcs, g } = match above {
-        None => {
-            let g = vec![0.0; masses.cols.len()];
-            let plan = super::start::greedy(&mut lines, &masses, &g);
-            if plan.forbidden {
-                return None;
-            }
-            Handed { arcs: plan.arcs, g }
-        }
-        Some((handed, coarse)) => {
-            let shares = Shares {
-                sides,
-                coarse: *coarse,
-                fine: level,
-            };
-            shares.hand_down(handed, &mut lines, &masses)?
-        }
-    };
-    let mut tree = plant(&arcs, &lines, &masses, &g);
-    let mut solve = Solve::new(solver, lines, masses, pivots);
-    if solve.pivot(&mut tree, COARSE, usize::MAX) != Outcome::Optimal {
-        return None;
-    }
-    let g = tree.heights().iter().map(|h| -h).collect();
-    let arcs = tree.arcs().filter(|a| a.2 > 0.0).collect();
-    Some((Handed { arcs, g }, solve.pivots))
-}
-
-/// How a plan between clusters is shared among their members.
-struct Shares<'a, T> {
+/// The levels of a problem.
+struct Stairs<'a, T> {
     sides: &'a [Side<'a, T>; 2],
-    coarse: usize,
-    fine: usize,
+    metric: &'a dyn Metric<T>,
+    slack: Slack,
 }
 
-impl<T: Real> Shares<'_, T> {
-    /// Shares the flow of each arc among pairs of members, nearest first. `None` where forbidden pairs
-    /// are in the way.
+impl<T: Real> Stairs<'_, T> {
+    /// Solves a level from what the level above hands down.
+    fn solve(&self, meter: &mut Meter<'_>, level: usize, above: Option<Handed>) -> Option<Handed> {
+        let [(rows, row_masses), (cols, col_masses)] =
+            self.sides.each_ref().map(|s| s.clusters(level));
+        let d = self.sides[0].dimension;
+        let cost = PointCloud::new(&rows, &cols, d, self.metric).ok()?;
+        let mut lines = Lines::new(&cost, self.slack);
+        let masses = Masses::with_slack(&row_masses, &col_masses, self.slack);
+        let first = match above {
+            None => {
+                let g = vec![0.0; masses.cols.len()];
+                (greedy(&mut lines, &masses, &g), g)
+            }
+            Some(handed) => self.hand_down(&handed, level + 1, &mut lines, &masses),
+        };
+        let (Plan { arcs, forbidden }, g) = first;
+        if forbidden {
+            return None;
+        }
+        let mut tree = plant(&arcs, &lines, &masses, &g);
+        let takes_part: Vec<bool> = masses.rows.iter().map(|&a| a > 0.0).collect();
+        let outcome = match Pruned::new(lines, self.metric, d, &rows, &cols) {
+            Ok(mut pruned) => {
+                let mut outcome =
+                    meter.pivot(&mut tree, &mut pruned, &takes_part, COARSE, usize::MAX);
+                if level == 0 && outcome == Outcome::Optimal {
+                    // As fine as the full problem will look, where looking is cheap.
+                    tree.reprice(|i, j| pruned.at(i, j));
+                    let most = masses.rows.len() + masses.cols.len();
+                    outcome = meter.pivot(&mut tree, &mut pruned, &takes_part, FINE, most);
+                    tree.reprice(|i, j| pruned.at(i, j));
+                    if outcome == Outcome::Limit && !meter.is_spent() {
+                        outcome = Outcome::Optimal;
+                    }
+                }
+                outcome
+            }
+            // Without bounds the points are left to the full problem, which would do just the same.
+            Err(_) if level == 0 => {
+                return Some(Handed {
+                    arcs,
+                    g,
+                    solved: false,
+                });
+            }
+            Err(mut lines) => meter.pivot(&mut tree, &mut lines, &takes_part, COARSE, usize::MAX),
+        };
+        (outcome == Outcome::Optimal).then(|| Handed {
+            arcs: tree.arcs().filter(|a| a.2 > 0.0).collect(),
+            g: tree.heights().iter().map(|h| -h).collect(),
+            solved: true,
+        })
+    }
+
+    /// Shares the flow of each arc of `level` among pairs of members, nearest first.
     fn hand_down<C: Cost<T>>(
         &self,
         handed: &Handed,
+        level: usize,
         lines: &mut Lines<'_, T, C>,
         masses: &Masses,
-    ) -> Option<Handed> {
-        let g = self.prices(handed, masses);
+    ) -> (Plan, Vec<f64>) {
+        let mut g = vec![0.0; masses.cols.len()];
+        for (b, &price) in handed.g.iter().enumerate() {
+            let price = if price.is_finite() { price } else { 0.0 };
+            g[self.sides[1].members(level, b)].fill(price);
+        }
         let mut hands = Hands::new(masses);
         let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
         for &(a, b, mut flow) in &handed.arcs {
-            let rows = self.sides[0].members(self.coarse, self.fine, a);
-            let cols = self.sides[1].members(self.coarse, self.fine, b);
             pairs.clear();
-            for &i in &rows {
-                let open = cols.iter().filter(|&&j| hands.pair_open(i, j));
-                pairs.extend(open.map(|&j| (lines.at(i, j), i, j)));
+            for i in self.sides[0].members(level, a) {
+                let open = self.sides[1].members(level, b);
+                let open = open.filter(|&j| hands.pair_open(i, j));
+                pairs.extend(open.map(|j| (lines.at(i, j), i, j)));
             }
             pairs.sort_by(|x, y| x.0.total_cmp(&y.0));
             for &(cost, i, j) in &pairs {
@@ -251,22 +262,11 @@ impl<T: Real> Shares<'_, T> {
             }
         }
         hands.fill(lines, &g); // what rounding has left over
-        let plan = hands.finish();
-        (!plan.forbidden).then(|| Handed {
-            arcs: forest(&plan.arcs, lines, masses, &g),
-            g,
-        })
-    }
-
-    /// Members take the price of their cluster.
-    fn prices(&self, handed: &Handed, masses: &Masses) -> Vec<f64> {
-        let mut g = vec![0.0; masses.cols.len()];
-        for (b, &price) in handed.g.iter().enumerate() {
-            for j in self.sides[1].members(self.coarse, self.fine, b) {
-                g[j] = if price.is_finite() { price } else { 0.0 };
-            }
+        let mut plan = hands.finish();
+        if !plan.forbidden {
+            plan.arcs = forest(&plan.arcs, lines, masses, &g);
         }
-        g
+        (plan, g)
     }
 }
 

@@ -14,9 +14,33 @@
 
 use core::ops::ControlFlow;
 
-use super::lines::{Lines, Phase};
 use super::tree::Tree;
-use crate::{Cost, Real};
+
+/// The arcs that may enter, line by line.
+pub(super) trait Arcs {
+    /// Number of lines.
+    fn rows(&self) -> usize;
+
+    /// Number of columns.
+    fn cols(&self) -> usize;
+
+    /// The cost of one pair.
+    fn at(&self, row: usize, col: usize) -> f64;
+
+    /// The least `C_ij + h_j` of line `row` and its column, where that is less than `below`; anything
+    /// not less than `below` otherwise.
+    fn cheapest(&mut self, row: usize, h: &[f64], below: f64) -> (f64, usize);
+
+    /// Called before lines are scanned, after the prices have changed.
+    fn refresh(&mut self, h: &[f64]) {
+        let _ = h;
+    }
+
+    /// Gains not above this are rounding, whatever the prices.
+    fn grain(&self) -> f64 {
+        0.0
+    }
+}
 
 /// Gains below this share of the terms they are made of are taken for rounding while pivoting.
 pub(super) const COARSE: f64 = 2e-13;
@@ -62,26 +86,27 @@ impl Pricer {
     }
 
     /// Runs to optimality or until `before` a pivot says to stop.
-    pub(super) fn run<T: Real, C: Cost<T>>(
+    pub(super) fn run(
         &mut self,
         tree: &mut Tree,
-        lines: &mut Lines<'_, T, C>,
+        arcs: &mut impl Arcs,
         takes_part: &[bool],
         tolerance: f64,
         mut before: impl FnMut() -> ControlFlow<Outcome>,
     ) -> Outcome {
-        let rows = lines.rows();
-        let listed = listed(rows, lines.cols());
+        let rows = arcs.rows();
+        let listed = listed(rows, arcs.cols());
         let mut quiet = 0;
         while quiet < rows {
             // Scan until the list is full or a round is complete.
             self.list.clear();
+            arcs.refresh(tree.heights());
             while self.list.len() < listed && quiet < rows {
                 let i = self.next;
                 self.next = if i + 1 == rows { 0 } else { i + 1 };
                 quiet += 1;
                 if takes_part[i]
-                    && let Some(found) = best_gain(tree, lines, i, tolerance)
+                    && let Some(found) = best_gain(tree, arcs, i, tolerance)
                 {
                     self.list.push(found);
                 }
@@ -127,24 +152,20 @@ fn gain(f: f64, g: f64, c: f64, tolerance: f64) -> Option<f64> {
     (gain > tolerance * (f.abs() + g.abs() + c.abs())).then_some(gain)
 }
 
+/// Whether line `i` has an arc with a gain.
+pub(super) fn has_gain(tree: &Tree, arcs: &mut impl Arcs, i: usize, tolerance: f64) -> bool {
+    best_gain(tree, arcs, i, tolerance).is_some()
+}
+
 /// The best arc of a line, if it has a gain.
-fn best_gain<T: Real, C: Cost<T>>(
-    tree: &Tree,
-    lines: &mut Lines<'_, T, C>,
-    i: usize,
-    tolerance: f64,
-) -> Option<Candidate> {
+fn best_gain(tree: &Tree, arcs: &mut impl Arcs, i: usize, tolerance: f64) -> Option<Candidate> {
     let f = tree.f(i);
-    let (least, j) = lines.cheapest(i, tree.heights());
+    let (least, j) = arcs.cheapest(i, tree.heights(), f);
     let rest = f - least;
-    if rest <= 0.0 {
+    if rest <= arcs.grain() {
         return None;
     }
-    // In phase one all numbers are small integers.
-    if lines.phase == Phase::Feasibility && rest < 0.5 {
-        return None;
-    }
-    let cost = lines.at(i, j);
+    let cost = arcs.at(i, j);
     if gain(f, tree.g(j), cost, tolerance).is_some() {
         return Some(Candidate {
             row: i,
@@ -155,7 +176,7 @@ fn best_gain<T: Real, C: Cost<T>>(
     // The largest difference may be the rounding of two huge numbers and hide a smaller, real one.
     if rest > tolerance * 4.0 * f.abs() {
         return (0..tree.cols()).find_map(|col| {
-            let cost = lines.at(i, col);
+            let cost = arcs.at(i, col);
             gain(f, tree.g(col), cost, tolerance).map(|_| Candidate { row: i, col, cost })
         });
     }

@@ -5,7 +5,9 @@
 //! mass to allowed pairs, or proves that it cannot be done.
 
 use super::lines::Lines;
+use super::pricing::Arcs;
 use super::tree::Tree;
+use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Error, Marginals, Real, Side, Slack};
 
 /// What is left of a mass after subtractions is rounding below this share of it.
@@ -40,31 +42,38 @@ impl Masses {
 
 /// Looks at every entry once: NaN and −∞ are errors, and so is a mass all of whose pairs are forbidden.
 pub(super) fn check<T: Real, C: Cost<T>>(
-    lines: &mut Lines<'_, T, C>,
+    lines: &Lines<'_, T, C>,
     marginals: &Marginals,
 ) -> Result<(), Error> {
     let slack = marginals.slack();
     let (n, k) = (marginals.rows().len(), marginals.cols().len());
-    let mut least = vec![T::infinity(); k];
     let to_slack = slack.col > 0.0 && slack.col_cost < f64::INFINITY;
-    for i in 0..n {
-        let line = lines.line(i);
-        let (sound, open) = survey(line, &mut least);
-        let wrong = |c: &T| c.is_nan() || *c == T::neg_infinity();
-        if !sound && let Some(col) = line.iter().position(wrong) {
-            return Err(Error::Cost {
-                row: i,
-                col,
-                value: line[col].widen(),
-            });
+    let tiles = map_ranges(n, tile_rows(n, k), |rows| {
+        let mut lines = lines.another();
+        let mut least = vec![T::infinity(); k];
+        for row in rows {
+            let line = lines.line(row);
+            let (sound, open) = survey(line, &mut least);
+            let wrong = |c: &T| c.is_nan() || *c == T::neg_infinity();
+            if !sound && let Some(col) = line.iter().position(wrong) {
+                let value = line[col].widen();
+                return Err(Error::Cost { row, col, value });
+            }
+            let mass = marginals.rows()[row];
+            if mass > 0.0 && !open && !to_slack {
+                return Err(Error::Blocked {
+                    side: Side::Rows,
+                    index: row,
+                    mass,
+                });
+            }
         }
-        let mass = marginals.rows()[i];
-        if mass > 0.0 && !open && !to_slack {
-            return Err(Error::Blocked {
-                side: Side::Rows,
-                index: i,
-                mass,
-            });
+        Ok(least)
+    });
+    let mut least = vec![T::infinity(); k];
+    for tile in tiles {
+        for (all, part) in least.iter_mut().zip(tile?) {
+            *all = all.min(part);
         }
     }
     let from_slack = slack.row > 0.0 && slack.row_cost < f64::INFINITY;
@@ -146,7 +155,7 @@ pub(super) fn peel<T: Real, C: Cost<T>>(
     let open = hands.open(g);
     for i in (0..rows).filter(|&i| masses.rows[i] > 0.0) {
         let most = (4 * (rows + cols)).saturating_sub(tight.len());
-        let (f, _) = lines.cheapest(i, &open);
+        let (f, _) = lines.cheapest(i, &open, f64::INFINITY);
         if f < f64::INFINITY {
             let near = |j: &usize| {
                 let c = lines.at(i, *j);
@@ -215,7 +224,7 @@ impl<'a> Hands<'a> {
         let mut open = self.open(g);
         for i in 0..self.left.len() {
             while self.left[i] > 0.0 {
-                let (price, j) = lines.cheapest(i, &open);
+                let (price, j) = lines.cheapest(i, &open, f64::INFINITY);
                 if price == f64::INFINITY {
                     break;
                 }
