@@ -28,7 +28,7 @@ use crate::active::Active;
 use crate::cost::Widened;
 use crate::sinkhorn::{Outcome, answer, check_epsilon, check_tolerance, drive};
 use crate::solver::Observer;
-use crate::sweep::{Backend, Streamed, Target};
+use crate::sweep::{Backend, Curvature, Streamed, Target};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
@@ -56,12 +56,15 @@ pub struct Newton {
 }
 
 /// Rows of the smallest sample, and of the next relative to the last.
-const SAMPLE: usize = 2048;
-const GROWTH: usize = 6;
+const SAMPLE: usize = 1024;
+const GROWTH: usize = 8;
 
 /// Divisor of ε between stages of a cold start, and how well each stage places the mass.
 const COOLING: f64 = 4.0;
 const ROUGH: f64 = 0.05;
+
+/// Columns up to which a dense curvature is cheap.
+const NARROW: usize = 32;
 
 impl Newton {
     /// A solver at this regularisation, in the units of the cost.
@@ -232,22 +235,20 @@ impl Newton {
         loop {
             let part = Sampled::new(cost, count);
             let weights = part.masses(masses);
-            let mut backend = Streamed::new(&part, &weights);
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
-                g = self.anneal(
-                    &mut backend,
-                    target,
-                    g,
-                    Outlook::new(&part, self.epsilon).spread,
-                );
+                let mut backend = Streamed::new(&part, &weights);
+                let spread = Outlook::new(&part, self.epsilon).spread;
+                g = self.anneal(&mut backend, target, g, spread);
             }
+            let tolerance = know.max(self.tolerance);
             let limits = Limits {
-                tolerance: know.max(self.tolerance),
+                tolerance,
                 max_iterations: 60,
                 observer: None,
             };
+            let mut backend = Active::new(&part, weights, 0.01 * tolerance);
             if let Ok(outcome) = ascend(&mut backend, target, g.clone(), self.epsilon, 0, &limits) {
                 g = outcome.g;
             }
@@ -261,9 +262,10 @@ impl Newton {
 }
 
 impl Newton {
-    /// Comes down from an ε as large as the costs' spread by plain Sinkhorn steps: where everything is
-    /// blurred they converge in a few sweeps, while a curvature would have every entry visible.
-    fn anneal<B: Backend>(
+    /// Comes down from an ε as large as the costs' spread. Where everything is blurred every entry is
+    /// visible, and a curvature would cost the square of the columns a row: with more than a few columns
+    /// Sinkhorn steps do.
+    fn anneal<B: Curvature>(
         &self,
         backend: &mut B,
         target: &mut Target,
@@ -279,15 +281,25 @@ impl Newton {
         }
         stages.reverse();
         for epsilon in stages {
-            let limits = crate::sinkhorn::Limits {
-                stages: vec![epsilon],
-                tolerance: ROUGH,
-                max_iterations: 20,
-                memory: 5,
-                observer: None,
-                spent: 0,
+            let outcome = if g.len() <= NARROW {
+                let limits = Limits {
+                    tolerance: ROUGH,
+                    max_iterations: 20,
+                    observer: None,
+                };
+                ascend(backend, target, g.clone(), epsilon, 0, &limits)
+            } else {
+                let limits = crate::sinkhorn::Limits {
+                    stages: vec![epsilon],
+                    tolerance: ROUGH,
+                    max_iterations: 20,
+                    memory: 5,
+                    observer: None,
+                    spent: 0,
+                };
+                drive(backend, target, g.clone(), &limits)
             };
-            match drive(backend, target, g.clone(), &limits) {
+            match outcome {
                 Ok(outcome) => g = outcome.g,
                 Err(_) => return g,
             }
