@@ -7,7 +7,9 @@
 //! A vertex of the feasible plans is a spanning tree of the rows and columns ([`tree`]). A pivot brings
 //! an arc in whose price is too high, sends mass round the cycle it closes, and drops the arc that runs
 //! empty first; when no price is too high the tree's prices prove that the plan is optimal. The cost is
-//! read one line at a time ([`lines`]), and as seldom as possible ([`pricing`]).
+//! read one line at a time ([`lines`]), and as seldom as possible ([`pricing`]). Point clouds are solved
+//! coarse to fine ([`multiscale`]), looking at near pairs only ([`pruned`]); then the full problem is
+//! left with one look at every pair, which is the proof, and rarely with a pivot.
 //!
 //! Slack is one more row and one more column. Forbidden pairs never enter; where the first plan
 //! ([`start`]) cannot do without them, a first phase minimises the mass they carry, and if some is left

@@ -13,8 +13,8 @@ use crate::{Cost, Error, Marginals, Real, Side, Slack};
 /// What is left of a mass after subtractions is rounding below this share of it.
 const DUST: f64 = 1e-14;
 
-/// Arcs within this share of the terms of their reduced cost are taken for tight.
-const TIGHT: f64 = 1e-12;
+/// Arcs of each row and of each column that are looked at for a tree at given prices.
+const FEW: usize = 6;
 
 /// Masses of the rows and columns, slack at the end where it carries mass.
 pub(super) struct Masses {
@@ -141,33 +141,95 @@ pub(super) fn greedy<T: Real, C: Cost<T>>(
     hands.finish()
 }
 
-/// Starts from prices that may be optimal: where arcs are tight at them, `C_ij = f_i + g_j`, a node with
-/// a single tight arc must use it. Peeling such leaves off rebuilds the plan of an optimal tree exactly;
-/// what is left, where ties close cycles or the prices are not optimal, is placed greedily.
+/// Starts from prices that may be optimal. At an optimum the arcs of the tree are tight,
+/// `C_ij = f_i + g_j`, and near it they are nearly so: the spanning forest of least total slack is the
+/// optimal tree or close to it. In a forest the flows follow from the leaves inwards, for a node with a
+/// single arc must use it; what does not fit is placed greedily.
 pub(super) fn peel<T: Real, C: Cost<T>>(
     lines: &mut Lines<'_, T, C>,
     masses: &Masses,
     g: &[f64],
 ) -> Plan {
     let mut hands = Hands::new(masses);
-    let (rows, cols) = (masses.rows.len(), masses.cols.len());
-    let mut tight: Vec<(usize, usize)> = Vec::with_capacity(rows + cols);
     let open = hands.open(g);
-    for i in (0..rows).filter(|&i| masses.rows[i] > 0.0) {
-        let most = (4 * (rows + cols)).saturating_sub(tight.len());
-        let (f, _) = lines.cheapest(i, &open, f64::INFINITY);
-        if f < f64::INFINITY {
-            let near = |j: &usize| {
-                let c = lines.at(i, *j);
-                let scale = c.abs() + open[*j].abs() + f.abs();
-                scale < f64::INFINITY && c + open[*j] - f <= TIGHT * scale
-            };
-            tight.extend((0..cols).filter(near).take(most).map(|j| (i, j)));
-        }
-    }
-    hands.peel(&tight);
+    let near = tightest(lines, masses, &open);
+    hands.peel(&spanning_forest(near, masses));
     hands.fill(lines, g);
     hands.finish()
+}
+
+/// The few arcs of least slack `C_ij + h_j − f_i` of every row and column, as (slack, row, column).
+fn tightest<T: Real, C: Cost<T>>(
+    lines: &mut Lines<'_, T, C>,
+    masses: &Masses,
+    h: &[f64],
+) -> Vec<(f64, usize, usize)> {
+    let mut near = Vec::with_capacity(FEW * (masses.rows.len() + masses.cols.len()));
+    let mut by_col = vec![Fewest::default(); masses.cols.len()];
+    for i in (0..masses.rows.len()).filter(|&i| masses.rows[i] > 0.0) {
+        let mut by_row = Fewest::default();
+        let (f, _) = lines.cheapest(i, h, f64::INFINITY);
+        for (j, &h) in h.iter().enumerate() {
+            let slack = lines.at(i, j) + h - f;
+            by_row.offer(slack, j);
+            by_col[j].offer(slack, i);
+        }
+        near.extend(by_row.list().map(|(slack, j)| (slack, i, j)));
+    }
+    for (j, col) in by_col.iter().enumerate() {
+        near.extend(col.list().map(|(slack, i)| (slack, i, j)));
+    }
+    near
+}
+
+/// Kruskal's forest of least total slack.
+fn spanning_forest(mut near: Vec<(f64, usize, usize)>, masses: &Masses) -> Vec<(usize, usize)> {
+    let rows = masses.rows.len();
+    near.sort_by(|x, y| x.0.total_cmp(&y.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    let mut leader: Vec<usize> = (0..rows + masses.cols.len()).collect();
+    fn find(leader: &mut [usize], mut v: usize) -> usize {
+        while leader[v] != v {
+            leader[v] = leader[leader[v]];
+            v = leader[v];
+        }
+        v
+    }
+    let mut forest = Vec::with_capacity(leader.len());
+    for (_, i, j) in near {
+        let (a, b) = (find(&mut leader, i), find(&mut leader, rows + j));
+        if a != b {
+            leader[a] = b;
+            forest.push((i, j));
+        }
+    }
+    forest
+}
+
+/// The `FEW` least of what is offered, finite ones only.
+#[derive(Clone, Copy)]
+struct Fewest([(f64, usize); FEW]);
+
+impl Default for Fewest {
+    fn default() -> Self {
+        Self([(f64::INFINITY, 0); FEW])
+    }
+}
+
+impl Fewest {
+    fn offer(&mut self, value: f64, index: usize) {
+        if value < self.0[FEW - 1].0 {
+            self.0[FEW - 1] = (value, index);
+            let mut at = FEW - 1;
+            while at > 0 && self.0[at].0 < self.0[at - 1].0 {
+                self.0.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+    }
+
+    fn list(&self) -> impl Iterator<Item = (f64, usize)> + '_ {
+        self.0.iter().copied().filter(|e| e.0 < f64::INFINITY)
+    }
 }
 
 /// Masses that are still to be placed, and the arcs placed so far.
