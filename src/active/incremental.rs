@@ -4,7 +4,7 @@ use super::backend::Active;
 use super::table::{Rewritable, Table};
 use crate::newton::{Limits, descend};
 use crate::sinkhorn::{check_epsilon, check_tolerance};
-use crate::sweep::{Backend, Target};
+use crate::sweep::Target;
 use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 
 /// A problem with few columns whose rows are replaced now and then, with its solution kept up to date.
@@ -430,8 +430,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             &limits,
         )?;
         self.g = outcome.g;
-        let at = self.target.scaling(self.epsilon, &self.g);
-        self.active.sweep(&at, &mut self.sums)?;
+        self.sums = outcome.sums;
+        self.target
+            .take_slack_row(self.epsilon, &self.g, &mut self.sums);
         self.fresh = true;
         Ok(Resolve {
             status: outcome.status,

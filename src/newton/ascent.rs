@@ -137,6 +137,7 @@ pub(crate) fn ascend<B: Curvature + ?Sized>(
         status,
         iterations: ascent.iterations,
         violation,
+        sums,
     })
 }
 

@@ -158,6 +158,7 @@ impl Newton {
             status,
             iterations: iterations + 1,
             violation,
+            sums,
         };
         Ok(answer(problem, &target, outcome))
     }

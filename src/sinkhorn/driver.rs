@@ -31,6 +31,8 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     pub(crate) iterations: usize,
     pub(crate) violation: f64,
+    /// Column sums at `g`, the slack row's share included, slack column last.
+    pub(crate) sums: Vec<f64>,
 }
 
 /// Early stages only have to bring mass roughly where it belongs.
@@ -247,6 +249,7 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             status,
             iterations: self.iterations,
             violation,
+            sums,
         })
     }
 }

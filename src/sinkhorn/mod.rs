@@ -285,6 +285,7 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
         status,
         iterations,
         violation,
+        ..
     } = outcome;
     let slack_row = if target.slack.row > 0.0 {
         target.slack_row(epsilon, &g, &mut vec![0.0; k + 1])

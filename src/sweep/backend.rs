@@ -129,11 +129,24 @@ impl Target {
 
     /// Adds the slack row into the sums of the real rows.
     pub(crate) fn add_slack_row(&mut self, epsilon: f64, g: &[f64], sums: &mut [f64]) {
+        self.with_slack_row(epsilon, g, |row| {
+            sums.iter_mut().zip(row).for_each(|(s, p)| *s += p)
+        });
+    }
+
+    /// Takes the slack row out of sums that include it.
+    pub(crate) fn take_slack_row(&mut self, epsilon: f64, g: &[f64], sums: &mut [f64]) {
+        self.with_slack_row(epsilon, g, |row| {
+            sums.iter_mut().zip(row).for_each(|(s, p)| *s -= p)
+        });
+    }
+
+    fn with_slack_row(&mut self, epsilon: f64, g: &[f64], apply: impl FnOnce(&[f64])) {
         if self.slack.row > 0.0 {
             let mut row = core::mem::take(&mut self.scratch);
             row.resize(g.len(), 0.0);
             self.slack_row(epsilon, g, &mut row);
-            sums.iter_mut().zip(&row).for_each(|(s, p)| *s += p);
+            apply(&row);
             self.scratch = row;
         }
     }
