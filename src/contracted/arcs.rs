@@ -63,8 +63,9 @@ pub(super) struct Arcs<T> {
     rows: Vec<u32>,
     /// ϱ_u.
     bounds: Vec<f64>,
-    /// Rows by home column; those of column u start at `starts[u]`, the first `listed[u]` are listed.
-    members: Vec<u32>,
+    /// Rows by home column with their regret; those of column u start at `starts[u]`, the first
+    /// `listed[u]` are listed.
+    members: Vec<(f64, u32)>,
     starts: Vec<usize>,
     listed: Vec<usize>,
     /// Rows that came to u from elsewhere.
@@ -75,7 +76,8 @@ pub(super) struct Arcs<T> {
 
 impl<T: Real> Arcs<T> {
     /// Sorts the rows by home; nothing is listed yet.
-    pub(super) fn new(nodes: usize, rows: usize, holdings: &Holdings) -> Self {
+    pub(super) fn new(nodes: usize, places: &[Place], holdings: &Holdings) -> Self {
+        let rows = places.len();
         let mut starts = vec![0; nodes + 1];
         for u in (0..rows).filter_map(|i| holdings.whole(i)) {
             starts[u as usize + 1] += 1;
@@ -84,10 +86,10 @@ impl<T: Real> Arcs<T> {
             starts[u + 1] += starts[u];
         }
         let mut next = starts.clone();
-        let mut members = vec![0; starts[nodes]];
+        let mut members = vec![(0.0, 0); starts[nodes]];
         for i in 0..rows {
             if let Some(u) = holdings.whole(i) {
-                members[next[u as usize]] = i as u32;
+                members[next[u as usize]] = (places[i].regret, i as u32);
                 next[u as usize] += 1;
             }
         }
@@ -133,25 +135,24 @@ impl<T: Real> Arcs<T> {
         let wanted = wanted.max(FEW).max(before);
         let now = before.saturating_add(wanted).min(members.len());
         let old = self.bounds[u];
-        let by_regret = |i: &u32| places[*i as usize].regret;
         let is_all = now == members.len();
         let bound = if is_all {
-            let worst = members.iter().map(by_regret).filter(|r| r.is_finite());
+            let worst = members.iter().map(|m| m.0).filter(|r| r.is_finite());
             let wider = STEP * worst.fold(old, f64::max);
             if wider > old { wider } else { f64::INFINITY }
         } else {
             let rest = &mut members[before..];
             let (_, next, _) = rest.select_nth_unstable_by(now - before, |a, b| {
-                by_regret(a).total_cmp(&by_regret(b)).then(a.cmp(b))
+                a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
             });
-            by_regret(next)
+            next.0
         };
         self.listed[u] = now;
         self.bounds[u] = bound;
         let mut kept_back = false;
         // Rows listed before have their keys up to the old bound in the heaps already.
         for at in 0..now {
-            let i = self.members[self.starts[u] + at];
+            let (_, i) = self.members[self.starts[u] + at];
             let above = if at < before { old } else { f64::NEG_INFINITY };
             let place = &places[i as usize];
             if place.third > bound {

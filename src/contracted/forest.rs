@@ -150,3 +150,32 @@ impl Forest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_go_and_sums_stay() {
+        // Three rows spread over the same three columns: four pairs too many for a forest.
+        let shares: Vec<Vec<(u32, f64)>> = vec![
+            vec![(0, 0.5), (1, 0.25), (2, 0.25)],
+            vec![(0, 0.125), (1, 0.5), (2, 0.375)],
+            vec![(0, 0.25), (1, 0.25), (2, 0.5)],
+        ];
+        let rest: Vec<f64> = (0..3)
+            .map(|j| shares.iter().map(|row| row[j].1).sum())
+            .collect();
+        let forest = untangle(&shares, &[1.0; 3], &rest, true);
+        assert!(forest.iter().map(Vec::len).sum::<usize>() <= 5);
+        let mut cols = [0.0; 3];
+        for row in &forest {
+            assert_eq!(row.iter().map(|s| s.1).sum::<f64>(), 1.0);
+            for &(j, m) in row {
+                assert!(m >= 0.0);
+                cols[j as usize] += m;
+            }
+        }
+        assert_eq!(cols.to_vec(), rest);
+    }
+}

@@ -245,7 +245,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
 
     fn arcs(&self, n: usize) -> Arcs<T> {
         let nodes = self.table.nodes();
-        let mut arcs = Arcs::new(nodes, n, &self.holdings);
+        let mut arcs = Arcs::new(nodes, &self.places, &self.holdings);
         for (u, _) in self.holdings.of(n) {
             arcs.arrive(&self.table, &self.holdings, n as u32, u as usize);
         }

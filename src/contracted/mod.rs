@@ -294,14 +294,14 @@ fn answer<T: Real, C: Cost<T>>(
         cols: prices[..k].to_vec(),
     };
 
-    let mut entries = Vec::with_capacity(n + k);
+    // What the split rows have to bring to each column, given the whole ones.
     let mut received = vec![(0.0f64, 0.0f64); k + 1];
     for i in 0..n {
         let Some(u) = holdings.whole(i).filter(|&u| u != NOWHERE) else {
             continue;
         };
-        let (u, mass) = (u as usize, holdings.mass(i));
-        let (sum, carry) = &mut received[u];
+        let mass = holdings.mass(i);
+        let (sum, carry) = &mut received[u as usize];
         let next = *sum + mass;
         *carry += if *sum >= mass {
             (*sum - next) + mass
@@ -309,9 +309,6 @@ fn answer<T: Real, C: Cost<T>>(
             (mass - next) + *sum
         };
         *sum = next;
-        if u < k {
-            entries.push((i, u, mass));
-        }
     }
     let rest: Vec<f64> = received
         .iter()
@@ -322,10 +319,17 @@ fn answer<T: Real, C: Cost<T>>(
     let shares: Vec<Vec<(u32, f64)>> = split.iter().map(|s| s.1.to_vec()).collect();
     let mass: Vec<f64> = split.iter().map(|s| holdings.mass(s.0)).collect();
     let shares = forest::untangle(&shares, &mass, &rest, status.is_converged());
-    for ((i, _), shares) in split.iter().zip(shares) {
-        if *i < n {
-            let real = shares.iter().filter(|s| (s.0 as usize) < k);
-            entries.extend(real.map(|&(u, m)| (*i, u as usize, m)));
+
+    // By row, because what is sorted need not be sorted again.
+    let mut entries = Vec::with_capacity(n + k);
+    let mut next = 0;
+    for i in 0..n {
+        if split.get(next).is_some_and(|s| s.0 == i) {
+            let real = shares[next].iter().filter(|s| (s.0 as usize) < k);
+            entries.extend(real.map(|&(u, m)| (i, u as usize, m)));
+            next += 1;
+        } else if let Some(u) = holdings.whole(i).filter(|&u| (u as usize) < k) {
+            entries.push((i, u as usize, holdings.mass(i)));
         }
     }
     Answer {

@@ -181,3 +181,53 @@ dispatch! {
         least.into_iter().fold(f64::INFINITY, f64::min)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::plainly;
+
+    /// Distances from node 0 by relaxing every arc as often as there are nodes.
+    fn by_patience(keys: &[Vec<f64>], moved: &[f64]) -> Vec<f64> {
+        let n = keys.len();
+        let mut d = vec![f64::INFINITY; n];
+        d[0] = 0.0;
+        for _ in 0..n {
+            for u in 0..n {
+                for v in 0..n {
+                    d[v] = d[v].min(d[u] + length(keys[u][v], moved[u], moved[v]));
+                }
+            }
+        }
+        d
+    }
+
+    #[test]
+    fn distances_are_shortest_on_any_machine() {
+        for n in [1usize, 3, 8, 13, 40] {
+            let padded = n.next_multiple_of(LANES);
+            let mut keys = vec![vec![f64::INFINITY; padded]; n];
+            for (e, key) in keys.iter_mut().flat_map(|line| &mut line[..n]).enumerate() {
+                *key = f64::from((e as u32).wrapping_mul(2_654_435_761) >> 12) * 1e-5 + 1.0;
+            }
+            let mut moved = vec![0.0; padded];
+            for (v, m) in moved[..n].iter_mut().enumerate() {
+                *m = (v % 5) as f64 * 0.2;
+            }
+            let search = || {
+                let mut paths = Paths::new(n);
+                paths.restart(core::iter::once(0));
+                while let Some(v) = paths.nearest() {
+                    paths.settle(v, &keys[v], &moved);
+                }
+                assert_eq!(paths.settled().len(), n);
+                (0..n).map(|v| paths.distance(v)).collect::<Vec<_>>()
+            };
+            let found = search();
+            for (a, b) in found.iter().zip(by_patience(&keys, &moved)) {
+                assert!((a - b).abs() <= 1e-12 * b.max(1.0));
+            }
+            assert_eq!(found, plainly(search));
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! Everything in this module's siblings works on these shifted costs: they are small where the starting
 //! potentials g⁰ are good, so that their differences keep more digits than those of the costs.
 
+use super::paths::LANES;
 use crate::{Cost, Real, Slack, simd::dispatch, tiles};
 
 /// Marks a row that has no column.
@@ -165,24 +166,34 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
     }
 }
 
-const LANES: usize = 8;
+#[inline(always)]
+fn lesser(a: f64, b: f64) -> f64 {
+    if b < a { b } else { a }
+}
 
 /// The least of `values`, whose length is a multiple of [`LANES`]; NaN counts as +∞.
 #[inline(always)]
 fn least(values: &[f64]) -> f64 {
     let mut lanes = [f64::INFINITY; LANES];
-    for chunk in values.chunks_exact(LANES) {
+    for chunk in values.as_chunks::<LANES>().0 {
         for (m, &x) in lanes.iter_mut().zip(chunk) {
-            *m = if x < *m { x } else { *m };
+            *m = lesser(*m, x);
         }
     }
-    lanes.into_iter().fold(f64::INFINITY, f64::min)
+    let mut width = LANES / 2;
+    while width > 0 {
+        for at in 0..width {
+            lanes[at] = lesser(lanes[at], lanes[at + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 /// The first place of `value` among `values`, which are as for [`least`]; zero where it is not there.
 #[inline(always)]
 fn position(values: &[f64], value: f64) -> usize {
-    for (c, chunk) in values.chunks_exact(LANES).enumerate() {
+    for (c, chunk) in values.as_chunks::<LANES>().0.iter().enumerate() {
         if chunk.iter().fold(false, |any, &x| any | (x == value)) {
             return c * LANES + chunk.iter().position(|&x| x == value).unwrap_or(0);
         }
@@ -228,5 +239,72 @@ dispatch! {
             };
         }
         clean
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{Dense, simd::plainly};
+
+    /// The definition: sort the shifted costs of a row.
+    fn by_sorting(costs: &[f64], prices: &[f64], kept_back: f64) -> (f64, f64, f64) {
+        let mut h: Vec<f64> = costs.iter().zip(prices).map(|(c, g)| c - g).collect();
+        h.extend([kept_back, f64::INFINITY, f64::INFINITY]);
+        h.sort_by(f64::total_cmp);
+        (h[0], h[1] - h[0], h[2] - h[0])
+    }
+
+    #[test]
+    fn places_are_the_three_least_on_any_machine() {
+        for k in [1usize, 2, 7, 8, 9, 31] {
+            let n = 40;
+            let costs: Vec<f64> = (0..n * k)
+                .map(|e| match (e * 7919) % 23 {
+                    0 => f64::INFINITY,
+                    r => f64::from(r as u32 % 11) * 0.1,
+                })
+                .collect();
+            let mut prices: Vec<f64> = (0..=k).map(|j| 0.01 * j as f64).collect();
+            prices[0] = f64::NEG_INFINITY;
+            let slack = Slack {
+                col_cost: 0.35,
+                ..Slack::NONE
+            };
+            let cost = Dense::new(&costs, n, k).unwrap();
+            let table = Table::new(&cost, slack, None, prices.clone());
+            let (places, misfit) = table.places();
+            assert!(misfit.is_none());
+            let (plain, _) = plainly(|| table.places());
+            for (i, (place, twin)) in places.iter().zip(&plain).enumerate() {
+                let line = &costs[i * k..(i + 1) * k];
+                let expected = by_sorting(line, &prices[..k], 0.35 - prices[k]);
+                assert_eq!((place.best, place.regret, place.third), expected);
+                let mut shifted = vec![0.0; k + 1];
+                table.shifted(i, &mut vec![0.0; k], &mut shifted);
+                assert_eq!(shifted[place.home as usize], place.best);
+                if place.regret < f64::INFINITY {
+                    assert_ne!(place.home, place.next);
+                    assert_eq!(shifted[place.next as usize] - place.best, place.regret);
+                }
+                assert_eq!(
+                    (place.home, place.next, place.best.to_bits()),
+                    (twin.home, twin.next, twin.best.to_bits())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_misfit_is_found() {
+        let mut costs = vec![1.0; 30];
+        costs[17] = f64::NAN;
+        costs[23] = f64::NEG_INFINITY;
+        let cost = Dense::new(&costs, 10, 3).unwrap();
+        let table = Table::new(&cost, Slack::NONE, None, vec![0.0; 4]);
+        let misfit = table.places().1.unwrap();
+        assert_eq!((misfit.row, misfit.col), (5, 2));
+        assert!(misfit.value.is_nan());
     }
 }
