@@ -1,5 +1,7 @@
 //! Costs given by a closure.
 
+use core::fmt;
+
 use crate::{Cost, Error, Real};
 
 /// A cost computed entry by entry; nothing is stored.
@@ -11,11 +13,18 @@ use crate::{Cost, Error, Real};
 /// assert_eq!(cost.at(0, 1), 1.0);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct FromFn<F> {
     rows: usize,
     cols: usize,
     price: F,
+}
+
+// By hand, because closures have no `Debug` and problems and answers over them should.
+impl<F> fmt::Debug for FromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FromFn({} x {})", self.rows, self.cols)
+    }
 }
 
 impl<F> FromFn<F> {
