@@ -281,7 +281,12 @@ pub(crate) fn sum(values: &[f64]) -> f64 {
         };
         total = next;
     }
-    total + carry
+    // Past the largest number the carry is ∞ − ∞.
+    if total.is_finite() {
+        total + carry
+    } else {
+        total
+    }
 }
 
 /// Columns and slack that balance rows of mass `supply`, and the total of either side.
