@@ -38,6 +38,13 @@ pub(crate) struct Outcome {
 /// Early stages only have to bring mass roughly where it belongs.
 const ROUGH: f64 = 0.05;
 
+/// Accelerated sweeps without a per cent of improvement after which plain ones take over for a while: at
+/// least [`SOBER`], twice as many each time it happens again, up to [`MOST_SOBER`]. Acceleration may jump
+/// back and forth between two plateaus for ever; plain steps never go backwards.
+const GIDDY: usize = 25;
+const SOBER: usize = 10;
+const MOST_SOBER: usize = 160;
+
 /// Sweeps without a per cent of improvement after which there is nothing left to gain.
 const PATIENCE: usize = 300;
 
@@ -182,6 +189,8 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         let mut accepted = violation;
         let mut daring = false;
         let (mut best, mut since_best) = (violation, 0usize);
+        // Plain steps still to take, how many it will be the next time, and sweeps since the last of them.
+        let (mut plain_left, mut sober, mut giddy) = (0usize, SOBER, 0usize);
         let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
         let status = loop {
             let progress = Progress {
@@ -203,8 +212,10 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             }
             if violation < 0.99 * best {
                 (best, since_best) = (violation, 0);
+                (sober, giddy) = (SOBER, 0);
             } else {
                 since_best += 1;
+                giddy += 1;
                 let patience = if self.backend.resolution() > 0.1 * violation {
                     PATIENCE / 10
                 } else {
@@ -229,8 +240,17 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
                     };
                     *p = g + self.epsilon * r;
                 }
-                anderson.propose(&x, &step, &mut next);
-                daring = anderson.is_warm();
+                if giddy >= GIDDY && plain_left == 0 {
+                    anderson.forget();
+                    plain_left = sober;
+                    sober = (2 * sober).min(MOST_SOBER);
+                }
+                if plain_left > 0 {
+                    (plain_left, giddy, daring) = (plain_left - 1, 0, false);
+                } else {
+                    anderson.propose(&x, &step, &mut next);
+                    daring = anderson.is_warm();
+                }
                 if daring {
                     for (g, &n) in g.iter_mut().zip(&next) {
                         if *g > f64::NEG_INFINITY {
