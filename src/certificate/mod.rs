@@ -6,12 +6,14 @@
 //!
 //! * **Upper bound**: the plan is rounded to exact feasibility (Altschuler, Weed and Rigollet, 2017):
 //!   columns that hold too much are scaled down, and what is then missing from rows and columns is
-//!   filled in proportionally. Where that would use a forbidden pair the bound is +∞.
-//! * **Lower bound**: column potentials are kept and row potentials made as large as feasibility
-//!   allows, `f_i = min_j (C_ij − g_j)`.
+//!   filled in proportionally, or along allowed pairs ([`refill`]) where some are forbidden.
+//! * **Lower bound**: row potentials are made as large as the column potentials allow, then the columns
+//!   as large as those allow: `f_i = min_j (C_ij − g_j)`, `g'_j = min_i (C_ij − f_i) ≥ g_j`.
 //!
 //! Both are evaluated from the costs in `f64`, independently of how the answer was found. For an exact
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
+
+mod refill;
 
 use crate::plan::{Plan, Shape, unplaced};
 use crate::tiles::{map_ranges, tile_rows};
@@ -63,7 +65,6 @@ impl Certificate {
 }
 
 /// What one tile of rows contributes to the second pass.
-#[derive(Default, Clone, Copy)]
 struct Tally {
     objective: f64,
     scaled: f64,
@@ -71,6 +72,37 @@ struct Tally {
     dual: f64,
     row_error: f64,
     mass: f64,
+    /// Mass in each row of the scaled plan, slack row last.
+    rows: Vec<f64>,
+    /// `min_i (C_ij − f_i)` over the rows that carry mass, slack column last.
+    cols: Vec<f64>,
+}
+
+impl Tally {
+    fn new(cols: usize) -> Self {
+        Self {
+            objective: 0.0,
+            scaled: 0.0,
+            fill: 0.0,
+            dual: 0.0,
+            row_error: 0.0,
+            mass: 0.0,
+            rows: Vec::new(),
+            cols: vec![f64::INFINITY; cols + 1],
+        }
+    }
+
+    fn add(&mut self, part: Self) {
+        self.objective += part.objective;
+        self.scaled += part.scaled;
+        self.fill += part.fill;
+        self.dual += part.dual;
+        self.row_error += part.row_error;
+        self.mass += part.mass;
+        self.rows.extend(part.rows);
+        let both = self.cols.iter_mut().zip(part.cols);
+        both.for_each(|(g, p)| *g = g.min(p));
+    }
 }
 
 pub(crate) fn certify<T: Real, C: Cost<T>>(
@@ -148,7 +180,7 @@ impl<T: Real, C: Cost<T>> Judge<'_, T, C> {
         // Second pass: costs of the plan, of its scaled version and of the filling; the c-transform.
         let active: Vec<usize> = (0..k).filter(|&j| missing[j] > 0.0).collect();
         let tallies = map_ranges(n, tile, |rows| {
-            let mut t = Tally::default();
+            let mut t = Tally::new(k);
             self.visit(rows, |i, costs, row, kept| {
                 let a = m.rows()[i];
                 let (mut left, mut given) = (a - kept * scale[k], kept);
@@ -177,21 +209,18 @@ impl<T: Real, C: Cost<T>> Judge<'_, T, C> {
                     }
                     t.fill += left * price / short;
                 }
+                t.rows.push(a - left);
                 if a > 0.0 {
                     t.dual += a * best;
+                    let both = t.cols.iter_mut().zip(costs);
+                    both.for_each(|(g, c)| *g = g.min(c.widen() - best));
+                    t.cols[k] = t.cols[k].min(slack.col_cost - best);
                 }
             });
             t
         });
-        let mut t = Tally::default();
-        for part in tallies {
-            t.objective += part.objective;
-            t.scaled += part.scaled;
-            t.fill += part.fill;
-            t.dual += part.dual;
-            t.row_error += part.row_error;
-            t.mass += part.mass;
-        }
+        let mut t = Tally::new(k);
+        tallies.into_iter().for_each(|part| t.add(part));
 
         // The slack row, once more with the same steps.
         if slack.row > 0.0 {
@@ -226,20 +255,36 @@ impl<T: Real, C: Cost<T>> Judge<'_, T, C> {
                 }
                 t.fill += left * price / short;
             }
+            t.rows.push(slack.row - left);
             t.dual += slack.row * best;
-        }
-        let by_columns: f64 = (0..k)
-            .filter(|&j| m.cols()[j] > 0.0)
-            .map(|j| m.cols()[j] * self.potentials.cols[j])
-            .sum();
-        let by_slack = if slack.col > 0.0 {
-            slack.col * self.potentials.slack_col
+            for (j, g) in t.cols.iter_mut().enumerate() {
+                let c = if j < k {
+                    slack.row_cost
+                } else {
+                    slack.corner_cost
+                };
+                *g = g.min(c - best);
+            }
         } else {
-            0.0
-        };
+            t.rows.push(0.0);
+        }
+        let by_columns: f64 = (0..=k)
+            .filter(|&j| wanted(j) > 0.0)
+            .map(|j| wanted(j) * t.cols[j])
+            .sum();
+        let mut primal = t.scaled + t.fill;
+        if primal == f64::INFINITY {
+            let cols: Vec<f64> = (0..=k).map(|j| sums[j] * scale[j]).collect();
+            let plan = refill::Underfull {
+                price: t.scaled,
+                rows: &t.rows,
+                cols: &cols,
+            };
+            primal = refill::refill(self.problem, &plan);
+        }
         Certificate {
-            primal: t.scaled + t.fill,
-            dual: t.dual + by_columns + by_slack,
+            primal,
+            dual: t.dual + by_columns,
             objective: t.objective,
             violation: (violation + t.row_error) / total,
             mass: t.mass,

@@ -1,0 +1,88 @@
+//! Rounding to feasibility where forbidden pairs are in the way.
+//!
+//! ```text
+//! P' = (1 − t) P + R        R an exact plan for what (1 − t) P leaves of the marginals
+//! ```
+//!
+//! Missing mass cannot be spread over all pairs when some are forbidden: it may have to travel by way of
+//! rows and columns that are not short of anything. So the whole plan is shrunk by a small share t, which
+//! gives every row and column something to trade with, and the exact solver moves what is then left, along
+//! allowed pairs only. At t = 1 the plan is the exact one; only where even that does not exist is there no
+//! bound.
+
+use crate::{Cost, Exact, Marginals, Problem, Real, Slack, Solution};
+
+/// Shares of the plan that may be given up, smallest first.
+const SHARES: [f64; 3] = [0.01, 0.1, 1.0];
+
+/// Larger problems than this many pairs are not solved again for the sake of a bound.
+const MOST_PAIRS: usize = 1 << 24;
+
+/// A plan with sums that are at most the marginals: what it costs and how much it puts where.
+pub(super) struct Underfull<'a> {
+    pub(super) price: f64,
+    /// Mass in each row, slack row last.
+    pub(super) rows: &'a [f64],
+    /// Mass in each column, slack column last.
+    pub(super) cols: &'a [f64],
+}
+
+/// The cost of a feasible plan next to `plan`; +∞ where none is found.
+pub(super) fn refill<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &Underfull<'_>) -> f64 {
+    let (n, k) = (problem.rows(), problem.cols());
+    if n.checked_mul(k).is_none_or(|pairs| pairs > MOST_PAIRS) {
+        return f64::INFINITY;
+    }
+    let m = problem.marginals();
+    // One type for all costs: this code is reached from every solver's answer, its own included.
+    let cost: &dyn Cost<T> = problem.cost();
+    let left = |mass: f64, used: f64, share: f64| (mass - (1.0 - share) * used).max(0.0);
+    for share in SHARES {
+        let rest = |masses: &[f64], used: &[f64]| -> Vec<f64> {
+            let both = masses.iter().zip(used);
+            both.map(|(&m, &u)| left(m, u, share)).collect()
+        };
+        let slack = Slack {
+            row: left(m.slack().row, plan.rows[n], share),
+            col: left(m.slack().col, plan.cols[k], share),
+            ..m.slack()
+        };
+        let (a, b) = (rest(m.rows(), plan.rows), rest(m.cols(), plan.cols));
+        let price = Marginals::with_slack(&a, &b, slack)
+            .and_then(|marginals| Problem::new(cost, marginals))
+            .and_then(|rest| {
+                Exact::new()
+                    .solve(&rest)
+                    .map(|found| price_of(&rest, &found))
+            });
+        if let Ok(price) = price {
+            return (1.0 - share) * plan.price + price;
+        }
+    }
+    f64::INFINITY
+}
+
+/// What a vertex costs, entry by entry; its slack is what rows and columns lack.
+fn price_of<T: Real, C: Cost<T>>(problem: &Problem<T, C>, solution: &Solution<'_, T, C>) -> f64 {
+    let m = problem.marginals();
+    let slack = m.slack();
+    let (mut kept, mut unused) = (m.rows().to_vec(), m.cols().to_vec());
+    let mut price = 0.0;
+    for entry in solution.plan().entries(0.0) {
+        price += entry.mass * problem.cost().at(entry.row, entry.col).widen();
+        kept[entry.row] -= entry.mass;
+        unused[entry.col] -= entry.mass;
+    }
+    let positive = |left: &[f64]| left.iter().map(|x| x.max(0.0)).sum::<f64>();
+    let (kept, unused) = (positive(&kept), positive(&unused));
+    if slack.col > 0.0 && kept > 0.0 && slack.col_cost.is_finite() {
+        price += kept * slack.col_cost;
+    }
+    if slack.row > 0.0 && unused > 0.0 && slack.row_cost.is_finite() {
+        price += unused * slack.row_cost;
+    }
+    if slack.row > unused && slack.corner_cost.is_finite() {
+        price += (slack.row - unused) * slack.corner_cost;
+    }
+    price
+}
