@@ -1,0 +1,137 @@
+//! Random problems, as free strategies.
+//!
+//! Masses are the marginals of a random plan, so that every problem has an answer, forbidden pairs, slack
+//! and rows of no mass included. Masses are often small whole numbers and costs often equal: ties and
+//! degeneracy are the rule.
+
+use earthmover::{Marginals, Slack};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A problem as plain numbers, from which each kind of cost takes what it needs.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub rows: usize,
+    pub cols: usize,
+    /// Costs for the kinds that are tables; +∞ where forbidden.
+    pub table: Vec<f64>,
+    /// Points for the kinds that are clouds.
+    pub here: Vec<f64>,
+    pub there: Vec<f64>,
+    pub dimension: usize,
+    pub marginals: Marginals,
+    /// Numbers for whatever a law wants to vary.
+    pub noise: Vec<f64>,
+}
+
+/// Which problems to draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw {
+    pub largest: usize,
+    pub slack: bool,
+    pub forbidden: bool,
+}
+
+impl Draw {
+    pub const SMALL: Self = Self {
+        largest: 6,
+        slack: true,
+        forbidden: true,
+    };
+}
+
+/// Costs from 0 to 1: any number, or one of a few, so that there are ties.
+fn cost() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        2 => 0.0..1.0f64,
+        1 => prop::sample::select(vec![0.0, 0.25, 0.5, 1.0]),
+    ]
+}
+
+/// Slack costs are `f64` beside costs of any scalar: one that `f32` holds too can be written into either.
+fn price() -> impl Strategy<Value = f64> {
+    cost().prop_map(|c| f64::from(c as f32))
+}
+
+/// Masses above zero: any, or one of a few.
+fn mass() -> impl Strategy<Value = f64> {
+    prop_oneof![0.05..1.0f64, prop::sample::select(vec![0.25, 0.5, 1.0]),]
+}
+
+/// A random problem.
+pub fn case(draw: Draw) -> impl Strategy<Value = Case> {
+    let shape = (1..=draw.largest, 1..=draw.largest, 1..4usize);
+    shape.prop_flat_map(move |(rows, cols, dimension)| {
+        let cells = (rows + 1) * (cols + 1);
+        let slack = if draw.slack { 0..4u8 } else { 0..1 };
+        (
+            vec(cost(), rows * cols),
+            vec(
+                prop::bool::weighted(if draw.forbidden { 0.25 } else { 0.0 }),
+                rows * cols,
+            ),
+            vec(mass(), cells),
+            vec(prop::bool::weighted(0.1), rows + cols),
+            slack,
+            (price(), price(), price(), any::<bool>()),
+            vec(-0.5..0.5f64, (rows + cols) * dimension),
+            vec(-1.0..1.0f64, 2 * (rows + cols)),
+        )
+            .prop_map(
+                move |(mut table, closed, plan, idle, slack, prices, points, noise)| {
+                    // Every other problem is free of forbidden pairs.
+                    let closed: Vec<bool> = if noise[0] > 0.0 {
+                        closed
+                    } else {
+                        vec![false; rows * cols]
+                    };
+                    let (with_row, with_col) = (slack & 1 == 1, slack & 2 == 2);
+                    let mut masses = plan;
+                    for at in 0..masses.len() {
+                        let (i, j) = (at / (cols + 1), at % (cols + 1));
+                        let open = match (i < rows, j < cols) {
+                            (true, true) => !closed[i * cols + j] && !idle[i] && !idle[rows + j],
+                            (true, false) => with_col && !idle[i],
+                            (false, true) => with_row && !idle[rows + j],
+                            (false, false) => with_row && with_col && prices.3,
+                        };
+                        if !open {
+                            masses[at] = 0.0;
+                        }
+                    }
+                    for (c, closed) in table.iter_mut().zip(&closed) {
+                        if *closed {
+                            *c = f64::INFINITY;
+                        }
+                    }
+                    // Something must move.
+                    if masses[..rows * (cols + 1)].iter().all(|m| *m == 0.0) || masses[0] > 0.0 {
+                        masses[0] = masses[0].max(0.5);
+                        table[0] = table[0].min(1.0);
+                    }
+                    let row = |i: usize| masses[i * (cols + 1)..][..cols + 1].iter().sum::<f64>();
+                    let col = |j: usize| masses.iter().skip(j).step_by(cols + 1).sum::<f64>();
+                    let a: Vec<f64> = (0..rows).map(row).collect();
+                    let b: Vec<f64> = (0..cols).map(col).collect();
+                    let slack = Slack {
+                        row: row(rows),
+                        col: col(cols),
+                        row_cost: prices.0,
+                        col_cost: prices.1,
+                        corner_cost: if prices.3 { prices.2 } else { f64::INFINITY },
+                    };
+                    let (here, there) = points.split_at(rows * dimension);
+                    Case {
+                        rows,
+                        cols,
+                        table,
+                        here: here.to_vec(),
+                        there: there.to_vec(),
+                        dimension,
+                        marginals: Marginals::with_slack(&a, &b, slack).unwrap(),
+                        noise,
+                    }
+                },
+            )
+    })
+}

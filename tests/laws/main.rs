@@ -1,0 +1,78 @@
+//! The laws of transport, stamped on every kind of cost, both scalars and every solver.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod backends;
+mod edges;
+mod label_allocation;
+mod methods;
+mod statements;
+mod threads;
+
+use common::costs::{KINDS, Kind};
+use common::problems::Draw;
+
+/// One module per kind of cost, one per scalar in it, one per solver in that, one test per law.
+macro_rules! stamp {
+    ($($name:ident = $kind:ident $(if $feature:literal)?),* $(,)?) => {$(
+        $(#[cfg(feature = $feature)])?
+        mod $name {
+            use super::*;
+            stamp!(@scalars $kind, f32, f64);
+        }
+    )*};
+    (@scalars $kind:ident, $($scalar:ident),*) => {$(
+        mod $scalar {
+            use super::*;
+            stamp!(@solvers $kind, $scalar,
+                sinkhorn = Sinkhorn, stored = Stored, annealed = Annealed, newton = Newton,
+                entropic = Entropic, simplex = NetworkSimplex, contracted = Contracted, exact = Exact);
+        }
+    )*};
+    (@solvers $kind:ident, $scalar:ident, $($name:ident = $solver:ident),*) => {$(
+        mod $name {
+            use super::*;
+            stamp!(@laws $kind, $scalar, $solver,
+                the_plan_has_the_marginals,
+                bounds_enclose_the_optimum,
+                the_answer_is_the_textbooks,
+                order_does_not_matter,
+                neither_do_the_names_of_the_sides,
+                prices_move_only_potentials,
+                slack_is_one_more_row_and_column,
+                an_answer_is_its_own_warm_start,
+                new_rows_are_labelled_like_old_ones,
+            );
+        }
+    )*};
+    (@laws $kind:ident, $scalar:ident, $solver:ident, $($law:ident,)*) => {
+        $(#[test]
+        fn $law() {
+            common::hold(common::cases(6, KINDS), Draw::SMALL, &|case| {
+                statements::$law::<$scalar, methods::$solver>(Kind::$kind, case)
+            });
+        })*
+    };
+}
+
+stamp!(
+    dense = Dense,
+    matrix = Matrix if "nalgebra",
+    view = View if "nalgebra",
+    closure = Closure,
+    own = Own,
+    turned = Turned,
+    squared_euclidean = SquaredEuclidean,
+    euclidean = Euclidean,
+    manhattan = Manhattan,
+    cosine = Cosine,
+    own_metric = OwnMetric,
+);

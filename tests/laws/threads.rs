@@ -1,0 +1,89 @@
+//! The same bits for any number of threads.
+#![cfg(feature = "rayon")]
+
+use earthmover::{Cost, Dense, Marginals, PointCloud, Problem, Slack, Solver, SquaredEuclidean};
+
+use crate::methods::{Annealed, Contracted, Method, NetworkSimplex, Newton, Sinkhorn, Stored};
+
+/// Everything an answer says, bit by bit.
+fn fingerprint<C: Cost<f32>>(problem: &Problem<f32, C>, solver: &impl Solver<f32>) -> Vec<u64> {
+    let solution = solver.solve(problem).unwrap();
+    let proof = solution.certificate();
+    let mut bits = vec![solution.iterations() as u64, solution.violation().to_bits()];
+    bits.extend(
+        [
+            proof.primal,
+            proof.dual,
+            proof.objective,
+            proof.violation,
+            proof.mass,
+        ]
+        .map(f64::to_bits),
+    );
+    bits.extend(solution.potentials().cols.iter().map(|g| g.to_bits()));
+    bits.extend(solution.potentials().rows.iter().map(|f| f.to_bits()));
+    bits.extend(solution.plan().row(17).iter().map(|p| p.to_bits()));
+    bits
+}
+
+fn same_bits<M: Method<f32> + Sync, C: Cost<f32>>(problem: &Problem<f32, C>) {
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| fingerprint(problem, &M::make()))
+    };
+    let alone = with(1);
+    for threads in [2, 3, 7] {
+        assert!(with(threads) == alone, "{threads} threads differ from one");
+    }
+}
+
+/// Wide enough for a dozen tiles; not a multiple of anything.
+const ROWS: usize = 701;
+const COLS: usize = 157;
+
+fn points(count: usize, step: f64) -> Vec<f32> {
+    (0..2 * count)
+        .map(|i| (i as f64 * step).fract() as f32)
+        .collect()
+}
+
+fn marginals() -> Marginals {
+    let a: Vec<f64> = (0..ROWS).map(|i| 1.0 + (i % 5) as f64).collect();
+    let b: Vec<f64> = (0..COLS).map(|j| 10.0 + (j % 3) as f64).collect();
+    let (supply, demand): (f64, f64) = (a.iter().sum(), b.iter().sum());
+    let slack = Slack {
+        row: demand - 500.0,
+        col: supply - 500.0,
+        ..Slack::NONE
+    };
+    Marginals::with_slack(&a, &b, slack).unwrap()
+}
+
+fn every_solver<C: Cost<f32>>(problem: &Problem<f32, C>) {
+    same_bits::<Sinkhorn, _>(problem);
+    same_bits::<Stored, _>(problem);
+    same_bits::<Annealed, _>(problem);
+    same_bits::<Newton, _>(problem);
+    same_bits::<NetworkSimplex, _>(problem);
+    same_bits::<Contracted, _>(problem);
+}
+
+#[test]
+fn dense_costs() {
+    let (x, y) = (points(ROWS, 0.618_034), points(COLS, 0.754_878));
+    let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
+    let table: Vec<f32> = (0..ROWS * COLS)
+        .map(|at| cloud.at(at / COLS, at % COLS))
+        .collect();
+    every_solver(&Problem::new(Dense::new(&table, ROWS, COLS).unwrap(), marginals()).unwrap());
+}
+
+#[test]
+fn point_clouds() {
+    let (x, y) = (points(ROWS, 0.618_034), points(COLS, 0.754_878));
+    let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
+    every_solver(&Problem::new(cloud, marginals()).unwrap());
+}

@@ -1,0 +1,107 @@
+//! Costs computed on the fly stay on the fly: no solver allocates rows × columns numbers for them.
+#![allow(missing_docs, unsafe_code, clippy::unwrap_used)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use earthmover::{
+    Cost, FromFn, Marginals, NetworkSimplex, Newton, PointCloud, Problem, Sinkhorn, Solver,
+    SquaredEuclidean,
+};
+
+/// Counts what is allocated and remembers the peak.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting touches atomics only.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), SeqCst) + layout.size();
+        PEAK.fetch_max(now, SeqCst);
+        // SAFETY: the caller's promise about `layout` is the one asked for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), SeqCst);
+        // SAFETY: `pointer` came from `System.alloc` with this `layout`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The counters are the process's, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+const ROWS: usize = 1500;
+const COLS: usize = 1000;
+
+/// Most bytes in use during `work`, beyond those in use before.
+fn peak(work: impl FnOnce()) -> usize {
+    let before = NOW.load(SeqCst);
+    PEAK.store(before, SeqCst);
+    work();
+    PEAK.load(SeqCst) - before
+}
+
+fn stays_small<C: Cost<f32>>(problem: &Problem<f32, C>, solver: &impl Solver<f32>, what: &str) {
+    let used = peak(|| {
+        let solution = solver.solve(problem).unwrap();
+        assert!(solution.certificate().gap().is_finite());
+        assert!(solution.plan().mass() > 0.0);
+    });
+    // Up to 32 tiles hold one vector of column sums each, and the sweeps a few buffers of 32 KiB per
+    // thread; a table of f32 would be 6 MB.
+    let allowed = 800 * (ROWS + COLS);
+    assert!(allowed < ROWS * COLS * size_of::<f32>() / 2);
+    assert!(
+        used < allowed,
+        "{what}: {used} bytes for {ROWS} + {COLS} rows and columns, allowed {allowed}"
+    );
+}
+
+fn every_solver<C: Cost<f32>>(cost: C) {
+    let _turn = TURN.lock();
+    let problem = Problem::new(cost, Marginals::uniform(ROWS, COLS).unwrap()).unwrap();
+    stays_small(&problem, &Sinkhorn::new(0.1).tolerance(1e-3), "sinkhorn");
+    stays_small(
+        &problem,
+        &NetworkSimplex::new().max_iterations(3_000),
+        "simplex",
+    );
+}
+
+#[test]
+fn point_clouds_are_never_tables() {
+    let step = |i: usize, by: f32| (i as f32 * by).fract();
+    let here: Vec<f32> = (0..3 * ROWS).map(|i| step(i, 0.618_034)).collect();
+    let there: Vec<f32> = (0..3 * COLS).map(|i| step(i, 0.754_878)).collect();
+    every_solver(PointCloud::new(&here, &there, 3, SquaredEuclidean).unwrap());
+}
+
+#[test]
+fn closures_are_never_tables() {
+    let price = |i: usize, j: usize| ((i * 7 + j * 13) % 101) as f32 / 101.0;
+    every_solver(FromFn::new(ROWS, COLS, price).unwrap());
+}
+
+#[test]
+fn newton_keeps_one_small_square() {
+    let _turn = TURN.lock();
+    let cols = 10;
+    let rows = 100_000;
+    let price = |i: usize, j: usize| ((i * 7 + j * 13) % 101) as f32 / 101.0;
+    let cost = FromFn::new(rows, cols, price).unwrap();
+    let problem = Problem::new(cost, Marginals::uniform(rows, cols).unwrap()).unwrap();
+    let used = peak(|| {
+        let solution = Newton::new(0.01).solve(&problem).unwrap();
+        assert!(solution.status().is_converged());
+    });
+    let allowed = 60 * rows + 32 * 8 * (cols + 1) * (cols + 1) * 4;
+    assert!(used < allowed, "{used} bytes, allowed {allowed}");
+}
