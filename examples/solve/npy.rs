@@ -37,7 +37,7 @@ fn format(entries: &[f64], rows: usize, cols: usize) -> Vec<u8> {
     let mut header =
         format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
     // NumPy aligns the entries to 64 bytes.
-    while (MAGIC.len() + 4 + header.len() + 1) % 64 != 0 {
+    while !(MAGIC.len() + 4 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');
