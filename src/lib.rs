@@ -3,6 +3,41 @@
 //! ```text
 //! minimise  Σ_ij C_ij P_ij    subject to   P ≥ 0,   Σ_j P_ij = a_i,   Σ_i P_ij = b_j
 //! ```
+//!
+//! ```
+//! use earthmover::{Entropic, Exact, Marginals, PointCloud, Problem, SquaredEuclidean};
+//!
+//! let (here, there) = ([0.0, 1.0, 2.0], [0.5, 2.5]);
+//! let cost = PointCloud::new(&here, &there, 1, SquaredEuclidean)?;
+//! let problem = Problem::new(cost, Marginals::uniform(3, 2)?)?;
+//!
+//! let exact = Exact::new().solve(&problem)?;
+//! assert!(exact.certificate().gap().abs() < 1e-12); // proven optimal
+//!
+//! let smooth = Entropic::new(0.01).solve(&problem)?;
+//! let proof = smooth.certificate();
+//! assert!(proof.dual <= exact.objective() && exact.objective() <= proof.primal + 1e-12);
+//! # Ok::<(), earthmover::Error>(())
+//! ```
+//!
+//! # Four nouns
+//!
+//! * **Data**: a [`Cost`] is a table of numbers, held or computed; +∞ forbids a pair.
+//! * **Question**: a [`Problem`] is a cost and [`Marginals`], and no algorithm. Partial transport, upper
+//!   bounds and slack are marginals too, and one code path for every solver.
+//! * **Solver**: [`Exact`] and [`Entropic`] choose for you between [`NetworkSimplex`] and [`Contracted`],
+//!   [`Sinkhorn`] and [`Newton`]; each has its own options.
+//! * **Answer**: a [`Solution`] has a [`Status`], [`Potentials`], a [`Plan`] and a [`Certificate`] that
+//!   bounds the optimum from both sides.
+//!
+//! [`Error`] means that the question has no answer; running out of iterations is a [`Status`]. Results are
+//! the same bits for any number of threads. [`sweep`] is the door for devices, [`flow`] solves networks that
+//! are not bipartite.
+//!
+//! # Features
+//!
+//! * `rayon` (default): sweeps on all cores.
+//! * `nalgebra` (default): matrices and views as costs.
 mod active;
 mod certificate;
 mod contracted;
@@ -49,3 +84,8 @@ pub use simplex::{NetworkSimplex, Start};
 pub use sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use solution::{NotConverged, Solution, Status};
 pub use solver::{Progress, Solver};
+
+/// The README's code is tested like everybody else's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
