@@ -25,6 +25,18 @@ pub enum Kind {
     OwnMetric,
 }
 
+impl Kind {
+    /// Whether it is made from the case's table, not from its points.
+    pub fn is_table(self) -> bool {
+        match self {
+            #[cfg(feature = "nalgebra")]
+            Self::Matrix | Self::View => true,
+            Self::Dense | Self::Closure | Self::Own | Self::Turned => true,
+            _ => false,
+        }
+    }
+}
+
 /// How many kinds there are.
 pub const KINDS: u32 = if cfg!(feature = "nalgebra") { 11 } else { 9 };
 

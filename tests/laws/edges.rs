@@ -176,7 +176,16 @@ fn acceleration_does_not_bounce_between_plateaus() {
     // One pair of rows can trade, the rest is forced: too long a step saturates either side, and from there
     // the next seems to have to go as far back.
     let inf = f64::INFINITY;
-    let cost = vec![0.0, inf, 0.770_362, 0.0, 0.0, inf, inf, 0.25];
+    let cost = vec![
+        0.0,
+        inf,
+        f64::from(0.770_362_5_f32),
+        0.0,
+        0.0,
+        inf,
+        inf,
+        0.25,
+    ];
     let rows = [0.5, 1.867_531_939_560_652_7, 0.624_621_158_683_872, 0.25];
     let cols = [1.992_153_098_244_524_6, 1.25];
     let case = dense(4, 2, cost, Marginals::balanced(&rows, &cols).unwrap());

@@ -56,7 +56,7 @@ macro_rules! stamp {
     (@laws $kind:ident, $scalar:ident, $solver:ident, $($law:ident,)*) => {
         $(#[test]
         fn $law() {
-            common::hold(common::cases(6, KINDS), Draw::SMALL, &|case| {
+            common::hold(common::cases(6, KINDS), Draw::small(Kind::$kind), &|case| {
                 statements::$law::<$scalar, methods::$solver>(Kind::$kind, case)
             });
         })*
