@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|at| (place(at / PLACES) - place(at % PLACES)).powi(2))
         .collect();
     let mound = |x: f64, at: f64, width: f64| (-((x - at) / width).powi(2)).exp();
-    let from = histogram(|i| mound(place(i), 0.3, 0.12));
+    let from = histogram(|i| mound(place(i), 0.5, 0.2));
     let to = histogram(|i| mound(place(i), 0.2, 0.06) + 0.6 * mound(place(i), 0.75, 0.09));
     let problem: Line<'_> = Problem::new(
         Dense::new(&cost, PLACES, PLACES)?,
@@ -47,6 +47,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let path = std::env::args().nth(1);
     let path = path.unwrap_or_else(|| "target/exact_vs_entropic.svg".into());
+    if let Some(folder) = std::path::Path::new(&path).parent() {
+        std::fs::create_dir_all(folder)?;
+    }
     std::fs::write(&path, picture(&panels))?;
     println!("\nThe plans are drawn in {path}.");
     Ok(())
