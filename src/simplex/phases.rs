@@ -12,7 +12,7 @@ use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Error, Potentials, Problem, Real, Solution, Status};
 
 /// Stranded mass up to this share of the total is rounding of the masses, not infeasibility.
-const STRANDED: f64 = 1e-12;
+const STRANDED: f64 = 2e-14;
 
 /// A relative gap above this says that the prices of an optimal tree are blurred by rounding.
 const BLURRED: f64 = 1e-13;
