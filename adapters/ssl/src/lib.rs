@@ -7,8 +7,18 @@ pub mod augment;
 pub mod data;
 mod error;
 #[cfg(feature = "train")]
+pub mod methods;
+#[cfg(feature = "train")]
 pub mod nn;
+#[cfg(feature = "train")]
+pub mod presets;
+#[cfg(feature = "train")]
+pub mod report;
 #[cfg(feature = "data")]
 pub mod rng;
+#[cfg(feature = "train")]
+pub mod tensor_backend;
+#[cfg(feature = "train")]
+pub mod trainer;
 
 pub use error::Error;

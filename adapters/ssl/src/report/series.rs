@@ -1,0 +1,137 @@
+//! Runs of equal settings but for their seeds, and curves over them.
+
+use super::chart::Curve;
+use super::table::mean_and_deviation;
+use crate::trainer::{Evaluation, Recorded, Settings, StepRecord};
+
+/// Steps averaged into one point of a curve, so that a page stays small.
+const POINTS: usize = 240;
+
+/// Runs that differ in their seeds only.
+pub(super) struct Series<'a> {
+    pub(super) name: String,
+    /// The same colour on every chart of the page.
+    pub(super) colour: usize,
+    pub(super) runs: Vec<&'a Recorded>,
+}
+
+/// Settings with the seeds taken out.
+pub(super) fn seedless(settings: &Settings) -> Settings {
+    let mut s = settings.clone();
+    s.seed = 0;
+    s.split.seed = 0;
+    s
+}
+
+/// Groups in order of first appearance. A name that two groups share gets what tells them apart.
+pub(super) fn group(runs: &[Recorded]) -> Vec<Series<'_>> {
+    let mut groups: Vec<(Settings, Series<'_>)> = Vec::new();
+    for run in runs {
+        let key = seedless(&run.settings);
+        let colour = groups.len();
+        match groups
+            .iter_mut()
+            .find(|(k, _)| k.difference(&key).is_none())
+        {
+            Some((_, series)) => series.runs.push(run),
+            None => groups.push((
+                key,
+                Series {
+                    name: run.settings.method.title(),
+                    colour,
+                    runs: vec![run],
+                },
+            )),
+        }
+    }
+    let varied = |get: &dyn Fn(&Settings) -> String| {
+        let mut values: Vec<String> = groups.iter().map(|(k, _)| get(k)).collect();
+        values.sort();
+        values.dedup();
+        values.len() > 1
+    };
+    let facets: [&dyn Fn(&Settings) -> String; 5] = [
+        &|s| s.dataset.to_string(),
+        &|s| format!("{} labels", s.split.labels),
+        &|s| s.split.mode.to_string(),
+        &|s| s.model.to_string(),
+        &|s| format!("{} steps", s.steps),
+    ];
+    let told: Vec<_> = facets.into_iter().filter(|f| varied(*f)).collect();
+    groups
+        .into_iter()
+        .map(|(key, mut series)| {
+            for facet in &told {
+                series.name.push_str(", ");
+                series.name.push_str(&facet(&key));
+            }
+            series
+        })
+        .collect()
+}
+
+impl Series<'_> {
+    /// A quantity of the steps, averaged over stretches of steps and over the runs.
+    pub(super) fn steps(&self, value: impl Fn(&StepRecord) -> f64) -> Curve {
+        let stretch = |run: &Recorded| -> Vec<(f64, f64)> {
+            let size = run.steps.len().div_ceil(POINTS).max(1);
+            run.steps
+                .chunks(size)
+                .map(|part| {
+                    let sum: f64 = part.iter().map(&value).sum();
+                    let middle = part[part.len() / 2].step;
+                    (middle as f64, sum / part.len() as f64)
+                })
+                .collect()
+        };
+        self.over_runs(stretch)
+    }
+
+    /// A quantity of the evaluations, averaged over the runs.
+    pub(super) fn evaluations(&self, value: impl Fn(&Evaluation) -> f64) -> Curve {
+        self.over_runs(|run| {
+            let points = run.evaluations.iter();
+            points.map(|e| (e.step as f64, value(e))).collect()
+        })
+    }
+
+    /// Test error against the allocated share at the same time.
+    pub(super) fn error_by_share(&self) -> Curve {
+        let allocated = self.steps(|s| s.allocated).points;
+        let error = self.evaluations(|e| 100.0 * e.error()).points;
+        let share_at = |step: f64| {
+            let after = allocated.partition_point(|p| p.0 < step);
+            let index = after.min(allocated.len().saturating_sub(1));
+            allocated.get(index).map(|p| p.1)
+        };
+        Curve {
+            name: self.name.clone(),
+            colour: Some(self.colour),
+            points: error
+                .iter()
+                .filter_map(|&(step, e)| Some((share_at(step)?, e)))
+                .collect(),
+            ..Curve::default()
+        }
+    }
+
+    fn over_runs(&self, points: impl Fn(&Recorded) -> Vec<(f64, f64)>) -> Curve {
+        let all: Vec<Vec<(f64, f64)>> = self.runs.iter().map(|r| points(r)).collect();
+        let longest = all.iter().max_by_key(|p| p.len());
+        let mut curve = Curve {
+            name: self.name.clone(),
+            colour: Some(self.colour),
+            ..Curve::default()
+        };
+        for (index, &(x, _)) in longest.into_iter().flatten().enumerate() {
+            // Interrupted runs take part as far as they go.
+            let values = all.iter().filter_map(|p| p.get(index)).map(|p| p.1);
+            let (mean, deviation) = mean_and_deviation(&values.collect::<Vec<_>>());
+            curve.points.push((x, mean));
+            if all.len() > 1 {
+                curve.band.push((x, mean - deviation, mean + deviation));
+            }
+        }
+        curve
+    }
+}

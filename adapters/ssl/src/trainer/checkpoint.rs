@@ -1,0 +1,191 @@
+//! Checkpoints: all that a run needs to go on as if it had never stopped.
+//!
+//! ```text
+//! step-00000500/model.safetensors       parameters and running statistics
+//!               average.safetensors     their moving average
+//!               optimiser.safetensors   velocities
+//!               method.bin              the method's state (for SLA the whole allocator)
+//!               state.json              step, settings, seconds; length and FNV-1a sum of each file
+//! ```
+//!
+//! Sampling and augmentation are functions of (seed, step), so their state is the step. A checkpoint is
+//! written beside its place and renamed once it is whole: there is never half of one. Older ones are removed
+//! only after that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::Device;
+use serde::{Deserialize, Serialize};
+
+use super::error::TrainError;
+use super::folder::{CHECKPOINTS, read_json, write_json, write_whole};
+use super::settings::Settings;
+use crate::nn::{Tensors, load_tensors, save_tensors};
+
+const VERSION: u32 = 1;
+const FILES: [&str; 4] = [
+    "model.safetensors",
+    "average.safetensors",
+    "optimiser.safetensors",
+    "method.bin",
+];
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct State {
+    version: u32,
+    step: u64,
+    seconds: f64,
+    allocation_seconds: f64,
+    settings: Settings,
+    files: Vec<Sum>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Sum {
+    name: String,
+    bytes: u64,
+    fnv1a: String,
+}
+
+/// A run between two steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) step: u64,
+    pub(crate) seconds: f64,
+    pub(crate) allocation_seconds: f64,
+    pub(crate) settings: Settings,
+    pub(crate) model: Tensors,
+    pub(crate) average: Tensors,
+    pub(crate) optimiser: Tensors,
+    pub(crate) method: Vec<u8>,
+}
+
+fn fnv1a(bytes: &[u8]) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for &byte in bytes {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}
+
+impl Checkpoint {
+    /// Writes into a run's folder, then removes all but the newest `keep`.
+    pub(crate) fn write(&self, run: &Path, keep: usize) -> Result<PathBuf, TrainError> {
+        let root = run.join(CHECKPOINTS);
+        let place = root.join(format!("step-{:08}", self.step));
+        let beside = root.join(format!(".step-{:08}", self.step));
+        if beside.exists() {
+            fs::remove_dir_all(&beside).map_err(TrainError::io(&beside))?;
+        }
+        fs::create_dir_all(&beside).map_err(TrainError::io(&beside))?;
+        for (tensors, name) in [&self.model, &self.average, &self.optimiser]
+            .into_iter()
+            .zip(FILES)
+        {
+            save_tensors(tensors, &beside.join(name))?;
+        }
+        write_whole(&beside.join(FILES[3]), &self.method)?;
+        let mut files = Vec::new();
+        for name in FILES {
+            let path = beside.join(name);
+            let bytes = fs::read(&path).map_err(TrainError::io(&path))?;
+            files.push(Sum {
+                name: name.to_owned(),
+                bytes: bytes.len() as u64,
+                fnv1a: fnv1a(&bytes),
+            });
+        }
+        let state = State {
+            version: VERSION,
+            step: self.step,
+            seconds: self.seconds,
+            allocation_seconds: self.allocation_seconds,
+            settings: self.settings.clone(),
+            files,
+        };
+        write_json(&beside.join("state.json"), &state)?;
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(TrainError::io(&place))?;
+        }
+        fs::rename(&beside, &place).map_err(TrainError::io(&place))?;
+        let mut all = list(run)?;
+        let old = all.len().saturating_sub(keep);
+        for (_, path) in all.drain(..old) {
+            fs::remove_dir_all(&path).map_err(TrainError::io(&path))?;
+        }
+        Ok(place)
+    }
+
+    /// The newest checkpoint of a run, if there is one.
+    pub(crate) fn newest(run: &Path, device: &Device) -> Result<Option<Self>, TrainError> {
+        match list(run)?.pop() {
+            Some((_, path)) => Self::read(&path, device).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read(path: &Path, device: &Device) -> Result<Self, TrainError> {
+        let state: State = read_json(&path.join("state.json"))?;
+        if state.version != VERSION {
+            let problem = format!("it has version {}, not {VERSION}", state.version);
+            return Err(TrainError::damaged(path, problem));
+        }
+        let mut contents = Vec::new();
+        for name in FILES {
+            let file = path.join(name);
+            let Some(sum) = state.files.iter().find(|s| s.name == name) else {
+                return Err(TrainError::damaged(path, format!("{name} is not listed")));
+            };
+            let bytes = fs::read(&file).map_err(TrainError::io(&file))?;
+            if bytes.len() as u64 != sum.bytes || fnv1a(&bytes) != sum.fnv1a {
+                let problem = format!(
+                    "expected {} bytes with sum {}, found {} with {}; remove the folder {} to go on from \
+                     the checkpoint before",
+                    sum.bytes,
+                    sum.fnv1a,
+                    bytes.len(),
+                    fnv1a(&bytes),
+                    path.display()
+                );
+                return Err(TrainError::damaged(&file, problem));
+            }
+            contents.push(bytes);
+        }
+        let tensors = |index: usize| {
+            let file = path.join(FILES[index]);
+            load_tensors(&file, device).map_err(|e| TrainError::damaged(&file, e))
+        };
+        Ok(Self {
+            step: state.step,
+            seconds: state.seconds,
+            allocation_seconds: state.allocation_seconds,
+            settings: state.settings,
+            model: tensors(0)?,
+            average: tensors(1)?,
+            optimiser: tensors(2)?,
+            method: contents.pop().unwrap_or_default(),
+        })
+    }
+}
+
+/// The checkpoints of a run with their steps, oldest first.
+pub(crate) fn list(run: &Path) -> Result<Vec<(u64, PathBuf)>, TrainError> {
+    let root = run.join(CHECKPOINTS);
+    if !root.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&root).map_err(TrainError::io(&root))? {
+        let path = entry.map_err(TrainError::io(&root))?.path();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
+        if let Some(step) = name.strip_prefix("step-").and_then(|s| s.parse().ok()) {
+            found.push((step, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}

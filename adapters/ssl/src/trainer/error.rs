@@ -1,0 +1,137 @@
+//! Why a run did not start, or stopped.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::augment::AugmentError;
+use crate::data::{DataError, SplitError};
+use crate::nn::NnError;
+
+/// An error of a training run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A network, its optimisation or its device failed.
+    #[error(transparent)]
+    Network(#[from] NnError),
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The labels cannot be shared out.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// A view cannot be made.
+    #[error(transparent)]
+    Augment(#[from] AugmentError),
+    /// A method refused its input or settings.
+    #[error(transparent)]
+    Method(#[from] crate::Error),
+    /// A setting is out of its range.
+    #[error("{what} is {value}; it must be {rule}")]
+    Setting {
+        /// Which one.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// The loss is NaN or infinite.
+    #[error(
+        "the loss became {loss} at step {step} (labeled {labeled}, unlabeled {unlabeled}): try a smaller \
+         learning rate or gradient clipping; {}",
+        kept(checkpoint.as_deref())
+    )]
+    NotFinite {
+        /// The step at which it happened; its update was not made.
+        step: u64,
+        /// The whole loss.
+        loss: f64,
+        /// Its labeled part.
+        labeled: f64,
+        /// Its unlabeled part.
+        unlabeled: f64,
+        /// The last good checkpoint, if one was written.
+        checkpoint: Option<PathBuf>,
+    },
+    /// A weight is NaN or infinite, so that no checkpoint may be written.
+    #[error(
+        "tensor {name:?} has values that are not finite after step {step}: try a smaller learning rate or \
+         gradient clipping; {}",
+        kept(checkpoint.as_deref())
+    )]
+    BadWeights {
+        /// Steps done.
+        step: u64,
+        /// Which tensor.
+        name: String,
+        /// The last good checkpoint, if one was written.
+        checkpoint: Option<PathBuf>,
+    },
+    /// A file of a run cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// A file of a run does not hold what it should.
+    #[error("{} is damaged or not of this program: {problem}", path.display())]
+    Damaged {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A stored run has other settings than the one asked for.
+    #[error(
+        "{} was made with {field} = {stored}, not {given}: resume with the same settings, or choose another folder",
+        path.display()
+    )]
+    OtherSettings {
+        /// The run's folder.
+        path: PathBuf,
+        /// First setting that differs.
+        field: String,
+        /// Its stored value.
+        stored: String,
+        /// The value asked for.
+        given: String,
+    },
+    /// A thread could not be started or ended early.
+    #[error("the thread that prepares batches failed: {message}")]
+    Prefetch {
+        /// What is known about it.
+        message: String,
+    },
+}
+
+fn kept(checkpoint: Option<&Path>) -> String {
+    checkpoint.map_or_else(
+        || "no checkpoint had been written yet".to_owned(),
+        |path| format!("the last good checkpoint is {}", path.display()),
+    )
+}
+
+impl TrainError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    pub(crate) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Self {
+        Self::Damaged {
+            path: path.to_path_buf(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+impl From<candle_core::Error> for TrainError {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Network(error.into())
+    }
+}

@@ -1,0 +1,128 @@
+//! Semi-supervised training: label allocation beside its peers, on real data.
+//!
+//! ```text
+//! cargo run --release --example ssl_train                          digits, 20 labels, three methods, a minute
+//! cargo run --release --example ssl_train -- --seeds 1,2,3,4,5     the same, mean ± std
+//! cargo run --release --example ssl_train -- --preset paper-cifar10-40 --data <folder> --device cuda:0
+//! cargo run --release --example ssl_train -- report runs/digits-20
+//! cargo run --release --example ssl_train -- experiments examples/experiments/digits.toml
+//! ```
+//!
+//! Everything a run makes is in its folder under `runs/`. Ctrl-C saves; the same command with `--resume` goes on as
+//! if nothing had happened. `RAYON_NUM_THREADS` sets the number of threads; the results are the same for any.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod experiments;
+mod flags;
+mod progress;
+mod session;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use earthmover_ssl::report;
+
+use flags::TrainFlags;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains with few labels and compares methods. Without arguments: 20 labels of the embedded digits.
+#[derive(Parser)]
+#[command(name = "ssl_train", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    train: TrainFlags,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Turns run folders into one HTML page
+    Report {
+        /// Run folders, or folders of them
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// The page to write [default: report.html in the first folder]
+        #[arg(long)]
+        output: Option<PathBuf>,
+        /// Its heading
+        #[arg(long, default_value = "Semi-supervised training")]
+        title: String,
+    },
+    /// Runs all that a TOML file lists, goes on where it stopped, writes tables and a report
+    Experiments {
+        /// The file
+        file: PathBuf,
+        /// Only say what would be run
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Lists the presets
+    Presets,
+}
+
+/// Why the program ends, and with which code.
+enum Failure {
+    /// The input is wrong: 2.
+    Input(String),
+    /// A run failed: 1.
+    Run(String),
+    /// Ctrl-C: 130.
+    Stopped,
+}
+
+impl From<earthmover_ssl::trainer::TrainError> for Failure {
+    fn from(error: earthmover_ssl::trainer::TrainError) -> Self {
+        use earthmover_ssl::trainer::TrainError;
+        match error {
+            TrainError::NotFinite { .. } | TrainError::BadWeights { .. } => {
+                Self::Run(error.to_string())
+            }
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        None => session::train(&arguments.train),
+        Some(Command::Report {
+            runs,
+            output,
+            title,
+        }) => write_report(&runs, output, &title),
+        Some(Command::Experiments { file, dry_run }) => experiments::run(&file, dry_run),
+        Some(Command::Presets) => {
+            for name in earthmover_ssl::presets::names() {
+                println!("{name}");
+            }
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Run(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Stopped) => {
+            eprintln!("stopped and saved; the same command with --resume goes on");
+            ExitCode::from(130)
+        }
+    }
+}
+
+fn write_report(runs: &[PathBuf], output: Option<PathBuf>, title: &str) -> Result<(), Failure> {
+    let output = output.unwrap_or_else(|| runs[0].join("report.html"));
+    report::write(title, runs, &[], &output)?;
+    println!("wrote {}", output.display());
+    Ok(())
+}
