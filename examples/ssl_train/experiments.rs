@@ -33,7 +33,7 @@ use serde::Deserialize;
 use crate::Failure;
 use crate::flags::{Changes, folder_name, per_method, seeded};
 use crate::progress::listen;
-use crate::session::{announce_device, one};
+use crate::session::{announce_device, choose_threads, one};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +104,7 @@ pub(crate) fn run(path: &Path, dry_run: bool) -> Result<(), Failure> {
         }
         return Ok(());
     }
+    choose_threads(plan.iter().map(|p| &p.settings));
     listen();
     let stopped = run_all(&mut plan)?;
     write_results(&file, &plan)?;

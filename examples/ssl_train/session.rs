@@ -8,7 +8,9 @@ use earthmover_ssl::data::{Dataset, Kind};
 use earthmover_ssl::methods::{MethodName, MethodSpec};
 use earthmover_ssl::nn::DeviceName;
 use earthmover_ssl::report::{self, Row, compare, mean_and_deviation};
-use earthmover_ssl::trainer::{Ending, Recorded, Settings, Summary, TrainError, Trainer, subset};
+use earthmover_ssl::trainer::{
+    Ending, ModelSpec, Recorded, Settings, Summary, TrainError, Trainer, subset,
+};
 
 use crate::Failure;
 use crate::flags::{TrainFlags, folder_name, per_method, seeded};
@@ -29,6 +31,7 @@ pub(crate) fn train(flags: &TrainFlags) -> Result<(), Failure> {
         ([], _) => vec![base.method.clone()],
         (given, _) => given.to_vec(),
     };
+    choose_threads([&base].into_iter());
     announce_device(&base)?;
     let dataset = subset(&base)?;
     let root = flags.output.clone().unwrap_or_else(|| {
@@ -119,6 +122,17 @@ pub(crate) fn one(
     match ending? {
         Ending::Finished => Ok(trainer.summary()),
         Ending::Stopped => Err(Failure::Stopped),
+    }
+}
+
+/// One thread for matrices this small, unless `RAYON_NUM_THREADS` says otherwise: a perceptron's products take
+/// microseconds, and waking a second thread for each costs more than it saves (five times the time on a busy
+/// machine). Batches are still made on another thread. The results are the same either way.
+pub(crate) fn choose_threads<'a>(mut runs: impl Iterator<Item = &'a Settings>) {
+    const VARIABLE: &str = "RAYON_NUM_THREADS";
+    if std::env::var_os(VARIABLE).is_none() && runs.all(|s| matches!(s.model, ModelSpec::Mlp(_))) {
+        // SAFETY: called from main before this program starts its first thread.
+        unsafe { std::env::set_var(VARIABLE, "1") };
     }
 }
 
