@@ -38,12 +38,22 @@ pub(crate) struct Outcome {
 /// Early stages only have to bring mass roughly where it belongs.
 const ROUGH: f64 = 0.05;
 
-/// Accelerated sweeps without a per cent of improvement after which plain ones take over for a while: at
-/// least [`SOBER`], twice as many each time it happens again, up to [`MOST_SOBER`]. Acceleration may jump
-/// back and forth between two plateaus for ever; plain steps never go backwards.
-const GIDDY: usize = 25;
+/// Accelerated steps that may fail to lower the violation between two improvements of a per cent. Some
+/// freedom makes for speed; with too much, steps wander over a plateau or between two of them for ever.
+/// Plain steps never raise it and leave every plateau.
+const RISES: usize = 3;
+
+/// On a plateau the violation is the same up to less than this share wherever one goes.
+const FLAT: f64 = 1e-6;
+
+/// Sweeps without a per cent of improvement after which plain steps take over for a while: [`SOBER`] of them,
+/// twice as many each time it happens again, up to [`MOST_SOBER`].
+const GIDDY: usize = 40;
 const SOBER: usize = 10;
 const MOST_SOBER: usize = 160;
+
+/// How often a combination that went too far is cut to a quarter before the plain step is taken instead.
+const CUTS: usize = 3;
 
 /// Sweeps without a per cent of improvement after which there is nothing left to gain.
 const PATIENCE: usize = 300;
@@ -181,7 +191,11 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
     fn run(&mut self, start: Vec<f64>) -> Result<Outcome, Error> {
         let size = start.len();
         let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
-        let mut anderson = Anderson::new(self.limits.memory);
+        // Only differences of potentials matter: one unknown less than columns that take mass. More memory
+        // than unknowns would fit steps to noise.
+        let unknowns = self.target.wanted.iter().filter(|w| **w > 0.0).count();
+        let memory = self.limits.memory.min(unknowns.saturating_sub(1));
+        let mut anderson = Anderson::new(memory);
         let mut g = start;
         let mut violation = self.measure(&g, &mut sums, &mut step)?;
         // The plain successor of the last point accepted, to go back to, and that point's violation.
@@ -189,6 +203,7 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         let mut accepted = violation;
         let mut daring = false;
         let (mut best, mut since_best) = (violation, 0usize);
+        let (mut rises, mut cuts) = (0usize, 0usize);
         // Plain steps still to take, how many it will be the next time, and sweeps since the last of them.
         let (mut plain_left, mut sober, mut giddy) = (0usize, SOBER, 0usize);
         let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
@@ -212,7 +227,7 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             }
             if violation < 0.99 * best {
                 (best, since_best) = (violation, 0);
-                (sober, giddy) = (SOBER, 0);
+                (rises, sober, giddy) = (0, SOBER, 0);
             } else {
                 since_best += 1;
                 giddy += 1;
@@ -225,12 +240,25 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
                     break Status::Stalled;
                 }
             }
-            if daring && !(violation <= 1.5 * accepted) {
-                // The combination was worse than what it was made from: take the plain step instead.
-                anderson.forget();
-                daring = false;
-                g.copy_from_slice(&plain);
+            let limit = if rises < RISES { 1.5 } else { 1.0 - FLAT };
+            if daring && !(violation <= limit * accepted) {
+                // The combination was worse than what it was made from: it may have been right about the
+                // direction; if not, there is the plain step.
+                if cuts < CUTS {
+                    cuts += 1;
+                    for (g, &p) in g.iter_mut().zip(&plain) {
+                        if p > f64::NEG_INFINITY {
+                            *g = p + 0.25 * (*g - p);
+                        }
+                    }
+                } else {
+                    anderson.forget();
+                    (daring, cuts) = (false, 0);
+                    g.copy_from_slice(&plain);
+                }
             } else {
+                cuts = 0;
+                rises += usize::from(!(violation < (1.0 - FLAT) * accepted));
                 accepted = violation;
                 for (((x, &g), p), &r) in x.iter_mut().zip(&g).zip(&mut plain).zip(&step) {
                     *x = if g > f64::NEG_INFINITY {

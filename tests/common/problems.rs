@@ -89,13 +89,16 @@ pub fn case(draw: Draw) -> impl Strategy<Value = Case> {
             vec(-1.0..1.0f64, 2 * (rows + cols)),
         )
             .prop_map(
-                move |(mut table, closed, plan, idle, slack, prices, points, noise)| {
+                move |(mut table, closed, plan, mut idle, slack, prices, points, noise)| {
                     // Every other problem is free of forbidden pairs.
-                    let closed: Vec<bool> = if noise[0] > 0.0 {
+                    let mut closed: Vec<bool> = if noise[0] > 0.0 {
                         closed
                     } else {
                         vec![false; rows * cols]
                     };
+                    // Something must move: the first row gives to the first column.
+                    closed[0] = false;
+                    (idle[0], idle[rows]) = (false, false);
                     let (with_row, with_col) = (slack & 1 == 1, slack & 2 == 2);
                     let mut masses = plan;
                     for at in 0..masses.len() {
@@ -114,11 +117,6 @@ pub fn case(draw: Draw) -> impl Strategy<Value = Case> {
                         if *closed {
                             *c = f64::INFINITY;
                         }
-                    }
-                    // Something must move.
-                    if masses[..rows * (cols + 1)].iter().all(|m| *m == 0.0) || masses[0] > 0.0 {
-                        masses[0] = masses[0].max(0.5);
-                        table[0] = table[0].min(1.0);
                     }
                     let row = |i: usize| masses[i * (cols + 1)..][..cols + 1].iter().sum::<f64>();
                     let col = |j: usize| masses.iter().skip(j).step_by(cols + 1).sum::<f64>();
