@@ -328,7 +328,7 @@ fn settings(s: &mut String, series: &[Series<'_>]) {
     };
     let plain = |value: Option<&serde_json::Value>| match value {
         Some(serde_json::Value::String(text)) => text.clone(),
-        Some(serde_json::Value::Null) | None => "default".to_owned(),
+        Some(serde_json::Value::Null) | None => "–".to_owned(),
         Some(value) => value.to_string(),
     };
     // Where files lie and what the table's head says already are left out.
