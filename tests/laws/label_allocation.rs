@@ -8,7 +8,7 @@
 //! of examples to be labelled. The programme is handed to a general LP solver as it stands; the library's
 //! answers at falling ε must come down to its optimum and keep every constraint.
 
-use earthmover::{Dense, Marginals, Newton, Problem, Sinkhorn, Solver};
+use earthmover::{Cost, Dense, Marginals, Newton, Problem, Sinkhorn, Solver};
 use microlp::{ComparisonOp, OptimizationDirection};
 
 use crate::methods::NetworkSimplex;
@@ -72,8 +72,9 @@ impl Allocation {
     fn objective(&self, solver: &impl Solver<f64>) -> f64 {
         let marginals = Marginals::bounded(&vec![1.0; self.n], &self.caps, self.least).unwrap();
         let total = marginals.total();
-        let problem =
-            Problem::new(Dense::new(&self.cost, self.n, self.k).unwrap(), marginals).unwrap();
+        let dense = Dense::new(&self.cost, self.n, self.k).unwrap();
+        let cost: &dyn Cost<f64> = &dense;
+        let problem = Problem::new(cost, marginals).unwrap();
         let solution = solver.solve(&problem).unwrap().converged().unwrap();
         let plan = solution.plan();
         let slop = 2.0 * solution.violation() * total + 1e-12 * total;
