@@ -107,7 +107,7 @@ fn reads_alike<T: Scalar>(kind: Kind, case: &Case) -> TestCaseResult {
 
 #[test]
 fn costs_read_alike_by_entry_row_and_column() {
-    let mut kinds = vec![
+    let kinds = [
         Kind::Dense,
         Kind::Closure,
         Kind::Own,
@@ -119,7 +119,7 @@ fn costs_read_alike_by_entry_row_and_column() {
         Kind::OwnMetric,
     ];
     #[cfg(feature = "nalgebra")]
-    kinds.extend([Kind::Matrix, Kind::View]);
+    let kinds = [&kinds[..], &[Kind::Matrix, Kind::View]].concat();
     common::hold(common::cases(64, 1), Draw::SMALL, &|case| {
         kinds.iter().try_for_each(|&kind| {
             reads_alike::<f32>(kind, case)?;
