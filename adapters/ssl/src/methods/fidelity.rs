@@ -9,7 +9,8 @@
 //!
 //! and the plan Q_γ is judged beside it: its own cost ⟨C, Q_γ⟩, which may lie on either side of L because its column sums
 //! are off by the tolerance; the cost U ≥ L of the feasible plan next to it; the lower bound D ≤ L its potentials
-//! prove; and the share of the examples labelled in the programme that get the same class from argmax Q_γ.
+//! prove; and the share of the examples labelled in the programme that get the same class from argmax Q_γ. Examples that
+//! no batch has held yet cost log k in every class: their labels are a matter of taste and are not counted.
 //!
 //! Nothing here changes the allocator: it is read, and what is solved is solved on the side.
 
@@ -60,7 +61,8 @@ pub struct Fidelity {
     pub lower: f64,
     /// L1 error of its marginals over the total mass.
     pub violation: f64,
-    /// Of the examples the programme labels, the share with the same label; `None` where it labels none.
+    /// Of the examples that the programme labels and a batch has held, the share with the same label; `None` where there
+    /// are none.
     pub agreement: Option<f64>,
     /// Seconds of the exact solve.
     pub exact_seconds: f64,
@@ -109,7 +111,10 @@ pub(super) fn compare(
     let started = Instant::now();
     let exact = Exact::new().solve(&problem)?;
     let exact_seconds = started.elapsed().as_secs_f64();
-    let labels = exact.plan().argmax();
+    let mut labels = exact.plan().argmax();
+    for (label, row) in labels.iter_mut().zip(costs.chunks_exact(k)) {
+        *label = label.filter(|_| row.iter().any(|c| *c != row[0]));
+    }
     let labelled = labels.iter().flatten().count();
     let judge = |gamma: f64, source, solution: &Solution<'_, f64, Dense<'_, f64>>| {
         let certificate = solution.certificate();

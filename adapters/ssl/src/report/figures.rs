@@ -151,7 +151,11 @@ pub fn errors(title: &str, x: &str, groups: &[Bars]) -> String {
         .enumerate()
         .map(|(i, g)| (i as f64 + 0.5, g.name.clone()))
         .collect();
-    let mut body = frame.svg(title, (x, "test error, %"), Some(&ticks));
+    let mut body = frame.svg(
+        title,
+        (x, "test error, % (mean ± std; dots: seeds)"),
+        Some(&ticks),
+    );
     let width = 0.84 / names.len().max(1) as f64;
     for (i, group) in groups.iter().enumerate() {
         for (name, errors) in group.methods.iter().filter(|m| !m.1.is_empty()) {
