@@ -11,18 +11,21 @@ use earthmover::{Cost, Dense, PointCloud, Problem, Real, SquaredEuclidean};
 
 use dice::{Dice, distances, label_allocation};
 
+/// Whoever is handed one run of a kernel, to repeat it as often as he likes.
+pub type Measure<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
+
 /// One kernel on one problem.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     pub name: &'static str,
     /// Entries of the cost that one run reads or works out.
     pub entries: usize,
-    run: fn(&mut dyn FnMut(&mut dyn FnMut())),
+    run: fn(Measure<'_>),
 }
 
 impl Kernel {
     /// Sets the kernel up and hands one run of it to `measure`.
-    pub fn with(&self, measure: &mut dyn FnMut(&mut dyn FnMut())) {
+    pub fn with(&self, measure: Measure<'_>) {
         (self.run)(measure);
     }
 }
@@ -84,7 +87,7 @@ fn narrow<T: Real>(numbers: &[f64]) -> Vec<T> {
     numbers.iter().map(|&x| T::narrow(x)).collect()
 }
 
-fn square<T: Real>(absorbed: bool, measure: &mut dyn FnMut(&mut dyn FnMut())) {
+fn square<T: Real>(absorbed: bool, measure: Measure<'_>) {
     let mut dice = Dice(1);
     let costs = narrow::<T>(&distances(&mut dice, SIDE, SIDE));
     let cost = Dense::new(&costs, SIDE, SIDE).unwrap();
@@ -108,7 +111,7 @@ fn square<T: Real>(absorbed: bool, measure: &mut dyn FnMut(&mut dyn FnMut())) {
     }
 }
 
-fn tall<T: Real>(measure: &mut dyn FnMut(&mut dyn FnMut())) {
+fn tall<T: Real>(measure: Measure<'_>) {
     let mut dice = Dice(2);
     let (n, k) = TALL;
     let costs: Vec<f64> = (0..n).flat_map(|_| dice.surprisals(k)).collect();
@@ -127,7 +130,7 @@ fn tall<T: Real>(measure: &mut dyn FnMut(&mut dyn FnMut())) {
     );
 }
 
-fn points<T: Real>(measure: &mut dyn FnMut(&mut dyn FnMut())) {
+fn points<T: Real>(measure: Measure<'_>) {
     let mut dice = Dice(3);
     let (x, y) = (dice.units(3 * SIDE), dice.units(3 * SIDE));
     let (x, y) = (narrow::<T>(&x), narrow::<T>(&y));
@@ -147,7 +150,7 @@ fn run<T: Real, C: Cost<T>>(
     backend: &mut dyn Backend,
     problem: &Problem<T, C>,
     dice: &mut Dice,
-    measure: &mut dyn FnMut(&mut dyn FnMut()),
+    measure: Measure<'_>,
 ) {
     let k = problem.cols();
     let here: Vec<f64> = (0..k).map(|_| 0.1 * dice.unit()).collect();
