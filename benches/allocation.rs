@@ -45,6 +45,7 @@ struct Settings {
     window: usize,
     warm: usize,
     drift: f64,
+    trace: bool,
 }
 
 fn main() {
@@ -59,6 +60,7 @@ fn main() {
         window: 10,
         warm: 40,
         drift: 0.5,
+        trace: false,
     };
     let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
     while let Some(name) = arguments.next() {
@@ -76,6 +78,7 @@ fn main() {
             "--drift" => settings.drift = value().parse().unwrap(),
             "--warm" => settings.warm = value().parse().unwrap(),
             "--window" => settings.window = value().parse().unwrap(),
+            "--trace" => settings.trace = value().parse().unwrap(),
             other => panic!("unknown option {other}"),
         }
     }
@@ -119,6 +122,13 @@ fn simulate(settings: &Settings, k: usize) {
         let report = allocator.allocate(rho).unwrap();
         let seconds = started.elapsed().as_secs_f64();
         ours.add(seconds, report.iterations);
+        if settings.trace && (report.iterations > 0 || seconds > 2e-3) {
+            let ms = seconds * 1e3;
+            println!(
+                "  step {step}: {ms:.3} CPU ms, {} iterations",
+                report.iterations
+            );
+        }
         assert!(report.status.is_converged(), "step {step}: {report:?}");
         if step % 20 == 0 || step + 1 == steps {
             let residual = residual(

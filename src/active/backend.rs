@@ -1,13 +1,14 @@
 //! The backend that sweeps listed entries only.
 
-use super::lists::{Kind, Tile, add_listed, classify};
+use super::lists::{Filed, Record, Tile, add_records, classify, refile};
+use super::table::Rewritable;
 use crate::sweep::rows::{RowState, TileSums, padded, sweep_rows};
 use crate::sweep::streamed::{largest_finite, log_sums_of, resolution};
 use crate::sweep::{Backend, Curvature, Scaling, diagnose_row};
 use crate::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Error, Real};
 
-/// How far potentials may move, in units of ε, before the lists are made anew.
+/// How far potentials may move, in units of ε, before the lists are made anew, unless said otherwise.
 const LEASH: f64 = 8.0;
 
 /// Whole rows swept together.
@@ -17,11 +18,15 @@ const TOGETHER: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Active<T, C> {
     pub(crate) cost: C,
-    pub(crate) masses: Vec<f64>,
+    masses: Vec<f64>,
+    /// The mass of every row, if they are all the same.
+    level: Option<f64>,
     tiles: Vec<Tile<T>>,
     tile_rows: usize,
     /// −ln of the weight that may be left out.
     cut: f64,
+    /// How far potentials may move, in units of ε, before the lists are made anew.
+    leash: f64,
     /// Potentials the lists were made at, slack's logit last; empty before the first sweep.
     reference: Vec<f64>,
     epsilon: f64,
@@ -31,8 +36,6 @@ pub(crate) struct Active<T, C> {
     last: Vec<f64>,
     last_slack: f64,
     resolution: f64,
-    /// Whether rows were filed anew since the lists were last in order.
-    untidy: bool,
 }
 
 impl<T: Real, C: Cost<T>> Active<T, C> {
@@ -48,7 +51,9 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             tile_rows: per_tile,
             cut: (k as f64 / faint).ln().clamp(12.0, 60.0),
             cost,
+            level: level_of(&masses),
             masses,
+            leash: LEASH,
             reference: Vec::new(),
             epsilon: 0.0,
             reach: 0.0,
@@ -56,18 +61,14 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             last: Vec::new(),
             last_slack: f64::NEG_INFINITY,
             resolution: 8.0 * T::epsilon().widen(),
-            untidy: false,
         }
     }
 
-    /// Puts the lists in the order of the rows, so that sums do not depend on the history of replacements.
-    pub(crate) fn tidy(&mut self) {
-        if core::mem::take(&mut self.untidy) {
-            let per_tile = self.tile_rows;
-            for (tile, masses) in self.tiles.iter_mut().zip(self.masses.chunks(per_tile)) {
-                tile.tidy(masses);
-            }
-        }
+    /// Makes the lists anew sooner or later than usual: a short leash leaves fewer entries to sweep, and suits
+    /// potentials that move little at a time.
+    pub(crate) fn with_leash(mut self, leash: f64) -> Self {
+        self.leash = leash;
+        self
     }
 
     /// Where the lists were made (slack's logit last, empty if nowhere) and how much they leave out.
@@ -94,8 +95,10 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         }
     }
 
-    /// Forgets the lists; the next sweep makes them anew.
-    pub(crate) fn forget(&mut self) {
+    /// Changes the masses of the rows; the next sweep makes the lists anew.
+    pub(crate) fn set_masses(&mut self, masses: &[f64]) {
+        self.masses.copy_from_slice(masses);
+        self.level = level_of(masses);
         self.reference.clear();
     }
 
@@ -109,10 +112,10 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
     }
 
     fn window(&self) -> T {
-        T::narrow((self.cut + 2.0 * LEASH) * self.epsilon)
+        T::narrow((self.cut + 2.0 * self.leash) * self.epsilon)
     }
 
-    /// Half the range over which potentials have moved since the lists were made, in units of ε.
+    /// How much closer to each other two potentials can have come since the lists were made.
     fn drift(&self, at: &Scaling<'_>) -> f64 {
         if self.reference.len() != at.cols.len() + 1 || self.epsilon != at.epsilon {
             return f64::INFINITY;
@@ -128,43 +131,45 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
                 _ => return f64::INFINITY,
             }
         }
-        0.5 * (high - low) / at.epsilon
+        (high - low).max(0.0)
     }
 
-    /// Makes the lists at these potentials.
+    /// Makes the lists at these potentials: from the lists of before where those leave no doubt, else from
+    /// the costs.
     fn list(&mut self, at: &Scaling<'_>) -> Result<(), Error> {
         let k = self.cost.cols();
+        let drift = self.drift(at);
         self.epsilon = at.epsilon;
-        self.untidy = false;
         self.reference = at.cols.iter().copied().chain([at.slack]).collect();
         let shift = largest_finite(at);
         let (g, slack) = (potentials::<T>(at, shift), T::narrow(at.slack - shift));
+        let lookup = Lookup::<T>::new(at, shift);
         let (window, per_tile) = (self.window(), self.tile_rows);
+        let (eroded, least) = (
+            T::narrow(drift * (1.0 + 1e-6)),
+            window + T::narrow(0.1 * at.epsilon),
+        );
         let (cost, masses) = (&self.cost, &self.masses);
         let bad = map_tiles(&mut self.tiles, 1, |t, tile| {
             let tile = &mut tile[0];
-            tile.clear();
             let first = t.start * per_tile;
-            let (mut line, mut buffer) = (vec![T::neg_infinity(); g.len()], vec![T::zero(); k]);
+            let rows = if drift < f64::INFINITY {
+                refile(tile, &lookup.listed, window, eroded, least)
+            } else {
+                (0..tile.records.len()).collect()
+            };
+            let mut buffer = vec![T::zero(); k];
             let mut bad = None;
-            for r in 0..tile.places.len() {
+            for r in rows {
                 let i = first + r;
-                let row = match cost.block(i..i + 1) {
-                    Some(row) => row,
-                    None => {
-                        cost.fill(i..i + 1, &mut buffer);
-                        &buffer
-                    }
-                };
-                let kind = classify(row, &g, slack, window, &mut line);
-                if matches!(kind, Kind::Bad) {
+                let row = one_row(cost, i, &mut buffer);
+                let found = classify(row, &g, slack, window);
+                if found.is_none() && bad.is_none() {
                     let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-                    if (masses[i] > 0.0 || spoiled) && bad.is_none() {
-                        bad = Some(i);
-                    }
-                } else if masses[i] > 0.0 {
-                    tile.insert(r, masses[i], kind);
+                    bad = (masses[i] > 0.0 || spoiled).then_some(i);
                 }
+                let found = found.filter(|_| masses[i] > 0.0);
+                tile.put(r, found.unwrap_or(Filed::absent(k + 1)));
             }
             bad
         });
@@ -185,18 +190,17 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         sums: &mut [f64],
         hessian: Option<&mut [f64]>,
     ) -> Result<(), Error> {
-        if self.drift(at) > LEASH {
+        if self.drift(at) > 2.0 * self.leash * at.epsilon {
             self.list(at)?;
         }
         let k = self.cost.cols();
         self.shift = largest_finite(at);
         self.last = at.cols.to_vec();
         self.last_slack = at.slack;
-        // Lists look potentials up by column, slack's right behind the columns.
-        let g = with_slack::<T>(at, self.shift);
+        let g = Lookup::<T>::new(at, self.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
         let (per_tile, cost, masses) = (self.tile_rows, &self.cost, &self.masses);
-        let curved = hessian.is_some();
+        let (curved, level) = (hessian.is_some(), self.level);
         // A curvature is (k + 1)² numbers: no more of them than the rows are worth.
         let count = self.tiles.len();
         let groups = if curved {
@@ -206,7 +210,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         };
         let per_group = count.div_ceil(groups);
         let parts = map_tiles(&mut self.tiles, per_group, |t, tiles| {
-            let mut part = vec![0.0; k + 1];
+            let mut part = vec![0.0; k + 2];
             let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
             for (t, tile) in t.zip(tiles) {
                 sweep_tile(
@@ -214,6 +218,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
                     t * per_tile,
                     cost,
                     masses,
+                    level,
                     &g,
                     inverse,
                     &mut part,
@@ -234,45 +239,43 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         Ok(())
     }
 
-    /// Column sums of these rows alone, at the potentials of the last sweep.
-    pub(crate) fn add_rows(
+    /// Replaces rows, files them anew, and where potentials are given brings `sums`, which belong to them, up to
+    /// date. The rows are different and in range.
+    pub(crate) fn replace(
         &mut self,
         rows: &[usize],
-        at: &Scaling<'_>,
-        sign: f64,
+        costs: &[T],
+        at: Option<&Scaling<'_>>,
         sums: &mut [f64],
-    ) {
+    ) where
+        C: Rewritable<T>,
+    {
         let k = self.cost.cols();
-        let g = with_slack::<T>(at, largest_finite(at));
-        let inverse = T::narrow(1.0 / at.epsilon);
-        let mut whole = Vec::new();
-        for &i in rows {
-            let (tile, r) = (&self.tiles[i / self.tile_rows], i % self.tile_rows);
-            match tile.places[r] {
-                super::lists::Place::Absent => {}
-                super::lists::Place::Single(j) => sums[j as usize] += sign * self.masses[i],
-                super::lists::Place::Listed(at) => {
-                    let row = &tile.listed[at as usize];
-                    let (p, count) = super::lists::shares(row, &g, inverse);
-                    for (&j, p) in row.cols[..count].iter().zip(&p) {
-                        sums[j as usize] += sign * self.masses[i] * p.widen();
-                    }
-                }
-                super::lists::Place::Whole(_) => whole.push(i),
+        let write = |cost: &mut C| {
+            for (&i, row) in rows.iter().zip(costs.chunks_exact(k)) {
+                cost.write_row(i, row);
             }
-        }
-        let part = sweep_whole(&whole, &self.cost, &self.masses, &g, inverse, k, None);
-        sums.iter_mut()
-            .zip(&part.sums)
-            .for_each(|(s, p)| *s += sign * p);
-    }
-
-    /// Files these rows anew after their costs have changed. Nothing to do before the first sweep.
-    pub(crate) fn relist(&mut self, rows: &[usize]) {
+        };
         if self.reference.is_empty() {
+            write(&mut self.cost);
             return;
         }
-        self.untidy = true;
+        let per_tile = self.tile_rows;
+        let masses: Vec<f64> = rows.iter().map(|&i| self.masses[i]).collect();
+        let of = |&i: &usize| self.tiles[i / per_tile].records[i % per_tile];
+        let before: Vec<Record<T>> = rows.iter().map(of).collect();
+        if let Some(at) = at {
+            self.add(rows, &before, &masses, at, -1.0, sums);
+        }
+        write(&mut self.cost);
+        let after = self.file(rows, &masses);
+        if let Some(at) = at {
+            self.add(rows, &after, &masses, at, 1.0, sums);
+        }
+    }
+
+    /// Files these rows anew and returns their records.
+    fn file(&mut self, rows: &[usize], masses: &[f64]) -> Vec<Record<T>> {
         let k = self.cost.cols();
         let at = Scaling {
             epsilon: self.epsilon,
@@ -282,15 +285,86 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let shift = largest_finite(&at);
         let (g, slack) = (potentials::<T>(&at, shift), T::narrow(at.slack - shift));
         let window = self.window();
-        let (mut line, mut costs) = (vec![T::neg_infinity(); g.len()], vec![T::zero(); k]);
-        for &i in rows {
-            self.cost.fill(i..i + 1, &mut costs);
-            let kind = classify(&costs, &g, slack, window, &mut line);
-            let (tile, r) = (&mut self.tiles[i / self.tile_rows], i % self.tile_rows);
-            tile.remove(r, self.masses[i]);
-            if self.masses[i] > 0.0 {
-                tile.insert(r, self.masses[i], kind);
+        let mut buffer = vec![T::zero(); k];
+        // First all, then put them down: what was just written in small pieces is slow to read in large ones.
+        let mut filed = Vec::with_capacity(rows.len());
+        for (&i, &mass) in rows.iter().zip(masses) {
+            let row = one_row(&self.cost, i, &mut buffer);
+            let found = classify(row, &g, slack, window).filter(|_| mass > 0.0);
+            filed.push(found.unwrap_or(Filed::absent(k + 1)));
+        }
+        for (&i, filed) in rows.iter().zip(&filed) {
+            self.tiles[i / self.tile_rows].put(i % self.tile_rows, *filed);
+        }
+        filed.iter().map(|filed| filed.record).collect()
+    }
+
+    /// Adds `sign` times what these rows, whose records and masses are given, send to each column.
+    fn add(
+        &self,
+        rows: &[usize],
+        records: &[Record<T>],
+        masses: &[f64],
+        at: &Scaling<'_>,
+        sign: f64,
+        sums: &mut [f64],
+    ) {
+        let k = self.cost.cols();
+        let g = Lookup::<T>::new(at, largest_finite(at));
+        let inverse = T::narrow(1.0 / at.epsilon);
+        let (mut picks, mut whole) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (r, record) in records.iter().enumerate() {
+            if record.is_whole() {
+                whole.push(rows[r]);
+            } else if !record.is_absent(k + 1) {
+                picks.push(r);
             }
+        }
+        let mut part = vec![0.0; k + 2];
+        add_records(
+            records, masses, &picks, &g.listed, inverse, 1.0, &mut part, None,
+        );
+        if !whole.is_empty() {
+            let (cost, masses) = (&self.cost, &self.masses);
+            let more = sweep_whole(&whole, cost, masses, &g.padded, inverse, k, None);
+            part.iter_mut().zip(&more.sums).for_each(|(s, p)| *s += p);
+        }
+        sums.iter_mut().zip(&part).for_each(|(s, p)| *s += sign * p);
+    }
+}
+
+/// The mass of every row, if they are all the same.
+fn level_of(masses: &[f64]) -> Option<f64> {
+    let first = masses.first().copied();
+    first.filter(|first| masses.iter().all(|m| m == first))
+}
+
+/// A row of the costs, where it lies or unpacked into the buffer.
+fn one_row<'a, T: Real, C: Cost<T>>(cost: &'a C, row: usize, buffer: &'a mut [T]) -> &'a [T] {
+    match cost.block(row..row + 1) {
+        Some(row) => row,
+        None => {
+            cost.fill(row..row + 1, buffer);
+            buffer
+        }
+    }
+}
+
+/// Potentials of the columns and behind them the slack's, as records and as whole rows look them up.
+struct Lookup<T> {
+    /// With the ghost's −∞ at the end.
+    listed: Vec<T>,
+    /// Padded with −∞ to whole lanes.
+    padded: Vec<T>,
+}
+
+impl<T: Real> Lookup<T> {
+    fn new(at: &Scaling<'_>, shift: f64) -> Self {
+        let shifted = || at.cols.iter().chain([&at.slack]).map(|g| g - shift);
+        let listed = shifted().chain([f64::NEG_INFINITY]).map(T::narrow);
+        Self {
+            listed: listed.collect(),
+            padded: padded(shifted(), at.cols.len(), T::neg_infinity()),
         }
     }
 }
@@ -304,46 +378,45 @@ fn potentials<T: Real>(at: &Scaling<'_>, shift: f64) -> Vec<T> {
     )
 }
 
-/// Potentials of the columns and behind them the slack's, padded with −∞.
-fn with_slack<T: Real>(at: &Scaling<'_>, shift: f64) -> Vec<T> {
-    padded(
-        at.cols.iter().chain([&at.slack]).map(|g| g - shift),
-        at.cols.len(),
-        T::neg_infinity(),
-    )
-}
-
 #[allow(clippy::too_many_arguments)] // one tile's share of a sweep: what it reads, where it writes
 fn sweep_tile<T: Real, C: Cost<T>>(
     tile: &Tile<T>,
     first: usize,
     cost: &C,
     masses: &[f64],
-    g: &[T],
+    level: Option<f64>,
+    g: &Lookup<T>,
     inverse: T,
     sums: &mut [f64],
     outer: Option<&mut Vec<f64>>,
 ) {
     let k = cost.cols();
     let mut outer = outer;
-    for (j, &mass) in tile.fixed.iter().enumerate() {
+    let own = &masses[first..first + tile.records.len()];
+    for (j, &mass) in tile.fixed(own, level)[..=k].iter().enumerate() {
         sums[j] += mass;
         if let Some(outer) = outer.as_deref_mut() {
             outer[j * (k + 1) + j] += mass;
         }
     }
-    add_listed(
-        &tile.listed,
-        g,
+    let curvature = outer.as_deref_mut().map(Vec::as_mut_slice);
+    let shared = tile.shared();
+    add_records(
+        &tile.records,
+        own,
+        &shared,
+        &g.listed,
         inverse,
+        1.0,
         sums,
-        outer.as_deref_mut().map(Vec::as_mut_slice),
+        curvature,
     );
-    if tile.whole.is_empty() {
+    let mut rows = tile.whole();
+    if rows.is_empty() {
         return;
     }
-    let rows: Vec<usize> = tile.whole.iter().map(|&r| first + r as usize).collect();
-    let part = sweep_whole(&rows, cost, masses, g, inverse, k, outer);
+    rows.iter_mut().for_each(|r| *r += first);
+    let part = sweep_whole(&rows, cost, masses, &g.padded, inverse, k, outer);
     sums.iter_mut().zip(&part.sums).for_each(|(s, p)| *s += p);
 }
 

@@ -1,11 +1,15 @@
 //! An entropic problem that changes a few rows at a time and is solved again after each change.
 
 use super::backend::Active;
+use super::chord::{Point, improve};
 use super::table::{Rewritable, Table};
-use crate::newton::{Limits, descend};
+use crate::newton::{Limits, Step, descend};
 use crate::sinkhorn::{check_epsilon, check_tolerance};
-use crate::sweep::Target;
+use crate::sweep::{Backend, Target};
 use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
+
+/// How far potentials may move, in units of ε, before rows are sorted out anew; a re-solve moves them by one or two.
+const LEASH: f64 = 2.0;
 
 /// A problem with few columns whose rows are replaced now and then, with its solution kept up to date.
 ///
@@ -39,6 +43,8 @@ pub struct Incremental<T, C = Table<T>> {
     sums: Vec<f64>,
     /// Whether `sums` belong to `g` and the rows as they are.
     fresh: bool,
+    /// Curvature of some earlier solve.
+    step: Step,
     max_iterations: usize,
 }
 
@@ -69,6 +75,8 @@ pub struct Checkpoint {
     pub reference: Vec<f64>,
     /// −ln of the share of a row that is left out.
     pub cut: f64,
+    /// Cholesky factor of the last curvature, lower triangle row after row; empty where there is none.
+    pub factor: Vec<f64>,
 }
 
 /// How a re-solve went.
@@ -148,13 +156,14 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         }
         let target = Target::new(&marginals);
         Ok(Self {
-            active: Active::new(cost, marginals.rows().to_vec(), 1e-4),
+            active: Active::new(cost, marginals.rows().to_vec(), 1e-4).with_leash(LEASH),
             g: target.rest(),
             sums: vec![0.0; cols + 1],
             target,
             marginals,
             epsilon,
             fresh: false,
+            step: Step::new(cols + 1),
             max_iterations: 1_000,
         })
     }
@@ -246,6 +255,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             },
             reference: reference.to_vec(),
             cut,
+            factor: self.step.packed(),
         }
     }
 
@@ -271,7 +281,16 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 });
             }
         }
+        let entries = expected * (expected + 1) / 2;
+        if !(from.factor.is_empty() || from.factor.len() == entries) {
+            return Err(Error::Length {
+                what: "factor",
+                expected: entries,
+                found: from.factor.len(),
+            });
+        }
         self.set_potentials(&from.potentials)?;
+        self.step.unpack(&from.factor);
         self.active
             .make_at(&from.reference, from.cut, self.epsilon)?;
         if !from.sums.is_empty() {
@@ -317,16 +336,8 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             return Err(Error::Repeated { index: pair[0] });
         }
         let at = self.target.scaling(self.epsilon, &self.g);
-        if self.fresh {
-            self.active.add_rows(rows, &at, -1.0, &mut self.sums);
-        }
-        for (&i, row) in rows.iter().zip(costs.chunks_exact(k)) {
-            self.active.cost.write_row(i, row);
-        }
-        self.active.relist(rows);
-        if self.fresh {
-            self.active.add_rows(rows, &at, 1.0, &mut self.sums);
-        }
+        let at = self.fresh.then_some(&at);
+        self.active.replace(rows, costs, at, &mut self.sums);
         Ok(())
     }
 
@@ -348,8 +359,8 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             }
         }
         if marginals.rows() != self.marginals.rows() {
-            self.active.masses = marginals.rows().to_vec();
-            self.active.forget();
+            self.active.set_masses(marginals.rows());
+            self.step.forget();
             self.fresh = false;
         }
         self.marginals = marginals;
@@ -386,6 +397,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         if g != self.g {
             self.g = g;
             self.fresh = false;
+            self.step.forget();
         }
         Ok(())
     }
@@ -415,7 +427,36 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 });
             }
         }
-        self.active.tidy();
+        let mut spent = 0;
+        if self.fresh && self.max_iterations > 1 {
+            self.target
+                .add_slack_row(self.epsilon, &self.g, &mut self.sums);
+            let point = Point {
+                g: &mut self.g,
+                sums: &mut self.sums,
+            };
+            let found = improve(
+                &mut self.active,
+                &self.target,
+                &mut self.step,
+                self.epsilon,
+                tolerance,
+                point,
+            );
+            self.fresh = found.is_ok();
+            let (sweeps, violation) = found?;
+            if violation <= tolerance && 2.0 * self.active.resolution() <= tolerance {
+                self.target
+                    .take_slack_row(self.epsilon, &self.g, &mut self.sums);
+                return Ok(Resolve {
+                    status: Status::Converged,
+                    violation,
+                    iterations: sweeps,
+                });
+            }
+            spent = sweeps;
+        }
+        self.step.forget();
         let limits = Limits {
             tolerance,
             max_iterations: self.max_iterations,
@@ -426,7 +467,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             &mut self.target,
             self.g.clone(),
             self.epsilon,
-            0,
+            spent,
             &limits,
         )?;
         self.g = outcome.g;
@@ -444,6 +485,13 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
 
 /// Rejects what is no cost; `first` is the row of the first one.
 fn check_costs<T: Real>(costs: &[T], cols: usize, first: usize) -> Result<(), Error> {
+    // Without an early way out, so that it vectorises.
+    if costs
+        .iter()
+        .fold(true, |fine, c| fine & (*c > T::neg_infinity()))
+    {
+        return Ok(());
+    }
     match costs
         .iter()
         .position(|c| c.is_nan() || *c == T::neg_infinity())

@@ -1,228 +1,393 @@
-//! Which entries of which rows matter.
+//! Which entries of which rows matter, and what those entries add up to.
 
 use crate::Real;
 use crate::lanes::{LANES, Lanes};
 use crate::simd::dispatch;
 
-/// Entries a listed row can have; a row with more is swept whole.
+/// Entries a record can hold; a row with more is swept whole.
 pub(crate) const MOST: usize = 4;
 
-/// Where a row stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// All its mass goes to one column (or the slack, the last).
-    Single(u32),
-    /// Listed at this position.
-    Listed(u32),
-    /// Swept whole, at this position of the list of whole rows.
-    Whole(u32),
-    /// Carries no mass.
-    Absent,
+/// In place of a record's first column: every entry of the row may matter.
+const WHOLE: u32 = u32::MAX;
+
+/// The entries of a row that matter, columns rising, slack's last.
+///
+/// Places left over hold the *ghost*, a column behind the slack's whose potential is −∞: it takes part in every
+/// computation and vanishes, so that rows of one, two or four entries are worked on alike, without a branch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Record<T> {
+    /// Costs; for the slack its cost is in the potential and this is zero.
+    costs: [T; MOST],
+    cols: [u32; MOST],
 }
 
-/// A row with two to [`MOST`] entries that matter.
+impl<T: Real> Record<T> {
+    /// A row that carries nothing, for `ghost` the number of columns and one more.
+    pub(crate) fn absent(ghost: usize) -> Self {
+        Self {
+            costs: [T::zero(); MOST],
+            cols: [ghost as u32; MOST],
+        }
+    }
+
+    /// A row of which every entry may matter.
+    fn whole(ghost: usize) -> Self {
+        let mut record = Self::absent(ghost);
+        record.cols[0] = WHOLE;
+        record
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.cols[0] == WHOLE
+    }
+
+    pub(crate) fn is_absent(&self, ghost: usize) -> bool {
+        self.cols[0] == ghost as u32
+    }
+
+    fn is_shared(&self, ghost: usize) -> bool {
+        self.cols[1] != ghost as u32
+    }
+}
+
+/// A record, and how far below the best everything is that it leaves out, at least, at the reference potentials.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listed<T> {
-    pub(crate) mass: f64,
-    pub(crate) count: u32,
-    pub(crate) cols: [u32; MOST],
-    /// Costs; for the slack its cost is in the potential and this is zero.
-    pub(crate) costs: [T; MOST],
+pub(crate) struct Filed<T> {
+    pub(crate) record: Record<T>,
+    margin: T,
+}
+
+impl<T: Real> Filed<T> {
+    /// A row that carries nothing.
+    pub(crate) fn absent(ghost: usize) -> Self {
+        Self {
+            record: Record::absent(ghost),
+            margin: T::infinity(),
+        }
+    }
 }
 
 /// What is known of one tile of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Tile<T> {
-    /// Mass of rows with a single entry, by column, slack last.
-    pub(crate) fixed: Vec<f64>,
-    pub(crate) listed: Vec<Listed<T>>,
-    /// Rows (numbered within the tile) of `listed`, and places there that are free again.
-    free: Vec<u32>,
-    /// Rows swept whole, numbered within the tile.
-    pub(crate) whole: Vec<u32>,
-    pub(crate) places: Vec<Place>,
-}
-
-/// What a row's entries look like from the reference potentials.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind<T> {
-    Single(u32),
-    Listed(Listed<T>),
-    Whole,
-    /// No entry at all is allowed, or one is no number.
-    Bad,
+    pub(crate) records: Vec<Record<T>>,
+    margins: Vec<T>,
+    /// Rows with a single entry, by column, then slack and ghost.
+    single: Vec<u32>,
+    /// One bit a row: those with two entries or more, and those swept whole.
+    shared: Vec<u64>,
+    whole: Vec<u64>,
 }
 
 impl<T: Real> Tile<T> {
     pub(crate) fn new(rows: usize, cols: usize) -> Self {
+        let words = rows.div_ceil(64);
         Self {
-            fixed: vec![0.0; cols + 1],
-            listed: Vec::new(),
-            free: Vec::new(),
-            whole: Vec::new(),
-            places: vec![Place::Absent; rows],
+            records: vec![Record::absent(cols + 1); rows],
+            margins: vec![T::infinity(); rows],
+            single: {
+                let mut single = vec![0; cols + 2];
+                single[cols + 1] = rows as u32;
+                single
+            },
+            shared: vec![0; words],
+            whole: vec![0; words],
         }
     }
 
-    /// Forgets all rows, keeping the memory.
-    pub(crate) fn clear(&mut self) {
-        self.fixed.fill(0.0);
-        self.listed.clear();
-        self.free.clear();
-        self.whole.clear();
-        self.places.fill(Place::Absent);
+    /// Files a row, numbered within the tile.
+    pub(crate) fn put(&mut self, row: usize, filed: Filed<T>) {
+        let (word, bit, ghost) = (row / 64, row % 64, self.single.len() - 1);
+        let clear = !(1 << bit);
+        let Filed { record, margin } = filed;
+        let (shared, whole) = (record.is_shared(ghost), record.is_whole());
+        if (self.shared[word] | self.whole[word]) >> bit & 1 == 0 {
+            self.single[self.records[row].cols[0] as usize] -= 1;
+        }
+        if !(shared || whole) {
+            self.single[record.cols[0] as usize] += 1;
+        }
+        self.shared[word] = self.shared[word] & clear | u64::from(shared) << bit;
+        self.whole[word] = self.whole[word] & clear | u64::from(whole) << bit;
+        self.records[row] = record;
+        self.margins[row] = margin;
     }
 
-    /// Files a row under what it looks like.
-    pub(crate) fn insert(&mut self, row: usize, mass: f64, kind: Kind<T>) {
-        self.places[row] = match kind {
-            Kind::Bad => Place::Absent,
-            Kind::Single(j) => {
-                self.fixed[j as usize] += mass;
-                Place::Single(j)
-            }
-            Kind::Listed(listed) => {
-                let listed = Listed { mass, ..listed };
-                let at = match self.free.pop() {
-                    Some(at) => {
-                        self.listed[at as usize] = listed;
-                        at
-                    }
-                    None => {
-                        self.listed.push(listed);
-                        (self.listed.len() - 1) as u32
-                    }
-                };
-                Place::Listed(at)
-            }
-            Kind::Whole => {
-                self.whole.push(row as u32);
-                Place::Whole((self.whole.len() - 1) as u32)
-            }
-        };
-    }
-
-    /// Puts the rows in order, as if they had all just been filed: what a sweep adds up must not depend on which
-    /// rows were replaced when. `masses` are those of the tile's rows.
-    pub(crate) fn tidy(&mut self, masses: &[f64]) {
-        self.fixed.fill(0.0);
-        self.whole.clear();
-        self.free.clear();
-        let before = core::mem::take(&mut self.listed);
-        self.listed.reserve(before.len());
-        for (row, place) in self.places.iter_mut().enumerate() {
-            match place {
-                Place::Absent => {}
-                Place::Single(j) => self.fixed[*j as usize] += masses[row],
-                Place::Listed(at) => {
-                    self.listed.push(before[*at as usize]);
-                    *at = (self.listed.len() - 1) as u32;
-                }
-                Place::Whole(at) => {
-                    self.whole.push(row as u32);
-                    *at = (self.whole.len() - 1) as u32;
-                }
+    /// Mass of the rows with a single entry, by column, then slack and ghost; `masses` are those of the tile's rows,
+    /// `level` is what they all are, if they are.
+    ///
+    /// What a sweep gives must not depend on which rows were replaced when, so this is never brought up to date by
+    /// adding and subtracting, except for the numbers of rows, which are whole.
+    pub(crate) fn fixed(&self, masses: &[f64], level: Option<f64>) -> Vec<f64> {
+        if let Some(level) = level {
+            return self.single.iter().map(|n| f64::from(*n) * level).collect();
+        }
+        let mut fixed = vec![0.0; self.single.len()];
+        for (word, (shared, whole)) in self.shared.iter().zip(&self.whole).enumerate() {
+            let rest = self.records.len() - word * 64;
+            let all = if rest < 64 { (1 << rest) - 1 } else { u64::MAX };
+            for row in bits(!(shared | whole) & all, word) {
+                fixed[self.records[row].cols[0] as usize] += masses[row];
             }
         }
+        fixed
     }
 
-    /// Takes a row out again.
-    pub(crate) fn remove(&mut self, row: usize, mass: f64) {
-        match core::mem::replace(&mut self.places[row], Place::Absent) {
-            Place::Absent => {}
-            Place::Single(j) => self.fixed[j as usize] -= mass,
-            Place::Listed(at) => {
-                self.listed[at as usize].count = 0;
-                self.free.push(at);
-            }
-            Place::Whole(at) => {
-                self.whole.swap_remove(at as usize);
-                if let Some(&moved) = self.whole.get(at as usize) {
-                    self.places[moved as usize] = Place::Whole(at);
-                }
-            }
-        }
+    /// Rows with two entries or more, numbered within the tile.
+    pub(crate) fn shared(&self) -> Vec<usize> {
+        listed(&self.shared)
+    }
+
+    /// Rows swept whole, numbered within the tile.
+    pub(crate) fn whole(&self) -> Vec<usize> {
+        listed(&self.whole)
     }
 }
 
+fn listed(words: &[u64]) -> Vec<usize> {
+    let count = words.iter().map(|w| w.count_ones() as usize).sum();
+    let mut rows = Vec::with_capacity(count);
+    for (word, &set) in words.iter().enumerate() {
+        rows.extend(bits(set, word));
+    }
+    rows
+}
+
+/// Positions of the bits set in word number `word`.
+fn bits(set: u64, word: usize) -> impl Iterator<Item = usize> {
+    let mut set = set;
+    core::iter::from_fn(move || {
+        (set != 0).then(|| {
+            let bit = set.trailing_zeros() as usize;
+            set &= set - 1;
+            word * 64 + bit
+        })
+    })
+}
+
 dispatch! {
-    /// Sorts a row into its kind: `g` is padded with −∞ behind the columns, `slack` is the slack's logit
-    /// and `window` how far below the best an entry still matters.
-    pub(crate) fn classify<T: Real>(row: &[T], g: &[T], slack: T, window: T, line: &mut [T]) -> Kind<T> {
+    /// The record of a row at the potentials `g` of the columns, padded to at least [`LANES`]: `slack` is the
+    /// slack's logit and `window` how far below the best an entry still matters. None where no entry is allowed, or
+    /// one is no number.
+    pub(crate) fn classify<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> Option<Filed<T>> {
         let k = row.len();
-        for ((z, &c), &p) in line.iter_mut().zip(row).zip(g) {
-            *z = p - c;
+        if k >= LANES {
+            return sort_out(row, g, slack, window);
         }
-        let mut tops = Lanes::splat(slack);
-        // A NaN is lost in a maximum but not in a sum; infinities of both signs make one.
-        let mut poison = Lanes::splat(T::zero());
-        for chunk in line.as_chunks().0 {
-            let z = Lanes::of(chunk);
-            tops = tops.max(z);
-            poison = poison.zip(z, |a, z| if z.is_nan() { z } else { a });
-        }
-        let top = tops.largest();
-        let sound = poison.sum() == T::zero() && top > T::neg_infinity() && top < T::infinity();
-        if !sound {
-            return Kind::Bad;
-        }
-        let bar = top - window;
-        let mut listed = Listed { mass: 0.0, count: 0, cols: [0; MOST], costs: [T::zero(); MOST] };
-        let mut count = 0;
-        for (c, chunk) in line.as_chunks::<LANES>().0.iter().enumerate() {
-            if Lanes::of(chunk).largest() < bar {
-                continue;
-            }
-            for (l, &z) in chunk.iter().enumerate() {
-                if z >= bar && z > T::neg_infinity() {
-                    if count == MOST {
-                        return Kind::Whole;
-                    }
-                    let j = c * LANES + l;
-                    listed.cols[count] = j as u32;
-                    listed.costs[count] = row[j];
-                    count += 1;
-                }
+        // Entries behind the last column are forbidden ones.
+        let mut short = [T::infinity(); LANES];
+        short[..k].copy_from_slice(row);
+        let mut filed = sort_out(&short, &g[..LANES], slack, window)?;
+        // The slack and the ghost come right behind the columns.
+        for col in &mut filed.record.cols {
+            if *col != WHOLE && *col >= LANES as u32 {
+                *col -= (LANES - k) as u32;
             }
         }
-        if slack >= bar && slack > T::neg_infinity() {
-            if count == MOST {
-                return Kind::Whole;
+        Some(filed)
+    }
+}
+
+/// [`classify`] for rows of at least [`LANES`] entries: the last eight are looked at together even if some of them
+/// were looked at before.
+#[inline(always)]
+fn sort_out<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> Option<Filed<T>> {
+    let (k, ghost) = (row.len(), row.len() + 1);
+    let (costs, over) = row.as_chunks::<LANES>();
+    let potentials = g.as_chunks::<LANES>().0;
+    let last = if over.is_empty() {
+        None
+    } else {
+        row.last_chunk().zip(g[..k].last_chunk())
+    };
+    let mut tops = Lanes::splat(slack);
+    // A NaN is lost in a maximum.
+    let mut odd = [0u32; LANES];
+    for (c, p) in costs.iter().zip(potentials).chain(last) {
+        let z = Lanes::of(p).zip(Lanes::of(c), |p, c| p - c);
+        tops = tops.max(z);
+        for (odd, z) in odd.iter_mut().zip(&z.0) {
+            *odd |= u32::from(z.is_nan());
+        }
+    }
+    let top = tops.largest();
+    let sound = odd.iter().sum::<u32>() == 0 && top > T::neg_infinity() && top < T::infinity();
+    if !sound {
+        return None;
+    }
+    let bar = top - window;
+    let mut record = Record::absent(ghost);
+    let mut below = Lanes::splat(T::neg_infinity());
+    let mut count = 0;
+    for (at, (c, p)) in costs.iter().zip(potentials).chain(last).enumerate() {
+        let start = (at * LANES).min(k - LANES);
+        let z = Lanes::of(p).zip(Lanes::of(c), |p, c| p - c);
+        below = below.zip(z, |a, z| if z < bar && z > a { z } else { a });
+        let mut flags = [0u32; LANES];
+        for (l, (flag, z)) in flags.iter_mut().zip(&z.0).enumerate() {
+            *flag = u32::from(*z >= bar) << l;
+        }
+        let mut near = flags.iter().sum::<u32>();
+        // What the chunk before has seen is not seen again.
+        near &= u32::MAX << (at * LANES - start);
+        while near != 0 {
+            let l = near.trailing_zeros() as usize;
+            near &= near - 1;
+            if count < MOST {
+                record.cols[count] = (start + l) as u32;
+                record.costs[count] = c[l];
             }
-            listed.cols[count] = k as u32;
             count += 1;
         }
-        if count == 1 {
-            return Kind::Single(listed.cols[0]);
-        }
-        listed.count = count as u32;
-        Kind::Listed(listed)
     }
+    let mut next = below.largest();
+    if slack >= bar {
+        if count < MOST {
+            record.cols[count] = k as u32;
+        }
+        count += 1;
+    } else if slack > next {
+        next = slack;
+    }
+    if count > MOST {
+        return Some(Filed {
+            record: Record::whole(ghost),
+            margin: T::neg_infinity(),
+        });
+    }
+    // Less what rounding, here and at later potentials, may have made of it.
+    let doubt = T::epsilon() * T::narrow(16.0) * (top.abs() + next.abs());
+    let margin = if next > T::neg_infinity() {
+        top - next - doubt
+    } else {
+        T::infinity()
+    };
+    Some(Filed { record, margin })
 }
 
 dispatch! {
-    /// Adds the listed rows at potentials `g` (slack's logit last) into `sums`, and their outer products
-    /// into the lower triangle of `outer` where given.
-    pub(crate) fn add_listed<T: Real>(
-        listed: &[Listed<T>],
+    /// Files all rows of a tile as [`classify`] would at other potentials `g` (columns, slack, ghost), from their
+    /// records alone. Returns the rows of which an entry that is left out may matter there, or all of them did.
+    ///
+    /// `eroded` is how much closer to the best an entry can have come from the old potentials to these, `least` the
+    /// smallest margin that leaves no doubt.
+    pub(crate) fn refile<T: Real>(
+        tile: &mut Tile<T>,
+        g: &[T],
+        window: T,
+        eroded: T,
+        least: T,
+    ) -> Vec<usize> {
+        for margin in &mut tile.margins {
+            *margin -= eroded;
+        }
+        // An entry can fall behind only where there is more than one.
+        for row in tile.shared() {
+            if tile.margins[row] >= least {
+                thin(tile, row, g, window);
+            }
+        }
+        let unsure = tile.margins.iter().enumerate().filter(|(_, m)| !(**m >= least));
+        unsure.map(|(row, _)| row).collect()
+    }
+}
+
+/// Takes the entries out of a row's record that are further than `window` below the best.
+#[inline(always)]
+fn thin<T: Real>(tile: &mut Tile<T>, row: usize, g: &[T], window: T) {
+    let record = &tile.records[row];
+    let z = [0, 1, 2, 3].map(|a| g[record.cols[a] as usize] - record.costs[a]);
+    let larger = |a: T, b: T| if b > a { b } else { a };
+    let top = larger(larger(z[0], z[1]), larger(z[2], z[3]));
+    let bar = top - window;
+    let mut kept = Filed {
+        margin: tile.margins[row],
+        ..Filed::absent(g.len() - 1)
+    };
+    let mut count = 0;
+    for a in 0..MOST {
+        if z[a] >= bar {
+            kept.record.cols[count] = record.cols[a];
+            kept.record.costs[count] = record.costs[a];
+            count += 1;
+        } else if top - z[a] < kept.margin {
+            let doubt = T::epsilon() * T::narrow(16.0) * (top.abs() + z[a].abs());
+            kept.margin = top - z[a] - doubt;
+        }
+    }
+    if kept.record != *record {
+        tile.put(row, kept);
+    }
+}
+
+/// Rows worked on together.
+const TOGETHER: usize = 16;
+
+dispatch! {
+    /// Adds `sign` times the rows `picks` of `records` at the potentials `g` (columns, slack, ghost) into
+    /// `sums`, which are as long as `g`, and their outer products into the lower triangle of `outer`, of side
+    /// one less than that, where given. `masses` belong to the records.
+    ///
+    /// Sixteen rows lie side by side, entry by entry, so that exponentials, sums and quotients are vectors.
+    pub(crate) fn add_records<T: Real>(
+        records: &[Record<T>],
+        masses: &[f64],
+        picks: &[usize],
         g: &[T],
         inverse: T,
+        sign: f64,
         sums: &mut [f64],
         outer: Option<&mut [f64]>,
     ) {
         let mut outer = outer;
-        for row in listed {
-            let (p, count) = shares(row, g, inverse);
-            for (&j, &p) in row.cols[..count].iter().zip(&p) {
-                sums[j as usize] += row.mass * p.widen();
+        let ghost = g.len() - 1;
+        // A row of the ghost alone would be 0/0: the places of a last, incomplete group stay at zero.
+        let mut z = [[T::zero(); TOGETHER]; MOST];
+        for picks in picks.chunks(TOGETHER) {
+            for (r, &row) in picks.iter().enumerate() {
+                let record = &records[row];
+                for a in 0..MOST {
+                    z[a][r] = g[record.cols[a] as usize] - record.costs[a];
+                }
             }
-            if let Some(outer) = outer.as_deref_mut() {
-                let side = sums.len();
-                for a in 0..count {
-                    for b in 0..=a {
+            let mut top = z[0];
+            for line in &z[1..] {
+                for (t, &z) in top.iter_mut().zip(line) {
+                    *t = if z > *t { z } else { *t };
+                }
+            }
+            let mut total = [T::zero(); TOGETHER];
+            for line in &mut z {
+                for ((z, &t), total) in line.iter_mut().zip(&top).zip(&mut total) {
+                    *z = ((*z - t) * inverse).quick_exp();
+                    *total += *z;
+                }
+            }
+            for line in &mut z {
+                for (z, &total) in line.iter_mut().zip(&total) {
+                    *z /= total;
+                }
+            }
+            for (r, &row) in picks.iter().enumerate() {
+                let (record, mass) = (&records[row], sign * masses[row]);
+                for a in 0..MOST {
+                    let j = record.cols[a] as usize;
+                    if j == ghost {
+                        break;
+                    }
+                    sums[j] += mass * z[a][r].widen();
+                }
+                if let Some(outer) = outer.as_deref_mut() {
+                    for a in 0..MOST {
+                        let i = record.cols[a] as usize;
+                        if i == ghost {
+                            break;
+                        }
+                        let weight = mass * z[a][r].widen();
                         // Columns are listed in rising order, so this is the lower triangle.
-                        let at = row.cols[a] as usize * side + row.cols[b] as usize;
-                        outer[at] += row.mass * (p[a] * p[b]).widen();
+                        for b in 0..=a {
+                            outer[i * ghost + record.cols[b] as usize] += weight * z[b][r].widen();
+                        }
                     }
                 }
             }
@@ -230,37 +395,160 @@ dispatch! {
     }
 }
 
-/// The shares of a listed row's entries at potentials `g`, and how many there are.
-#[inline(always)]
-pub(crate) fn shares<T: Real>(row: &Listed<T>, g: &[T], inverse: T) -> ([T; MOST], usize) {
-    let count = row.count as usize;
-    let mut z = [T::zero(); MOST];
-    if count == 2 {
-        // One exponential: the smaller of the two relative to the larger.
-        let (a, b) = (row.cols[0] as usize, row.cols[1] as usize);
-        let ahead = (g[a] - row.costs[0]) - (g[b] - row.costs[1]);
-        let e = (-ahead.abs() * inverse).quick_exp();
-        let large = T::one() / (T::one() + e);
-        let small = e * large;
-        (z[0], z[1]) = if ahead >= T::zero() {
-            (large, small)
-        } else {
-            (small, large)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::plainly;
+
+    fn table(rows: usize, k: usize) -> Vec<f32> {
+        let noise = |x: usize| {
+            let mixed = (x as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed >> 40) as f32 / (1u64 << 24) as f32
         };
-        return (z, count);
+        (0..rows * k).map(noise).collect()
     }
-    let mut top = T::neg_infinity();
-    for a in 0..count {
-        z[a] = g[row.cols[a] as usize] - row.costs[a];
-        top = if z[a] > top { z[a] } else { top };
+
+    /// Records of a few random rows at flat potentials, and their masses.
+    fn records(rows: usize, k: usize, window: f32) -> (Vec<Record<f32>>, Vec<f64>) {
+        let mut g = vec![f32::NEG_INFINITY; (k + 1).next_multiple_of(LANES)];
+        g[..k].fill(0.0);
+        let table = table(rows, k);
+        let records = table.chunks(k).map(|row| {
+            let found = classify(row, &g, -0.2, window);
+            found.map_or(Record::absent(k + 1), |filed| filed.record)
+        });
+        (records.collect(), (1..=rows).map(|i| i as f64).collect())
     }
-    let mut total = T::zero();
-    for z in &mut z[..count] {
-        *z = ((*z - top) * inverse).quick_exp();
-        total += *z;
+
+    #[test]
+    fn a_record_holds_what_is_near_the_best() {
+        let (rows, k, window) = (200, 13, 0.15);
+        let (records, _) = records(rows, k, window);
+        let mut seen = [0; 3];
+        for (row, record) in table(rows, k).chunks(k).zip(&records) {
+            let best = row.iter().map(|c| -c).fold(-0.2f32, f32::max);
+            let mut near: Vec<u32> = (0..k)
+                .filter(|&j| -row[j] >= best - window)
+                .map(|j| j as u32)
+                .collect();
+            if -0.2 >= best - window {
+                near.push(k as u32);
+            }
+            if near.len() > MOST {
+                assert!(record.is_whole());
+                seen[2] += 1;
+                continue;
+            }
+            seen[usize::from(near.len() > 1)] += 1;
+            assert_eq!(near, record.cols[..near.len()]);
+            assert_eq!(record.is_shared(k + 1), near.len() > 1);
+            assert!(record.cols[near.len()..].iter().all(|c| *c == k as u32 + 1));
+        }
+        assert!(seen.iter().all(|s| *s > 0), "{seen:?}");
     }
-    for z in &mut z[..count] {
-        *z /= total;
+
+    #[test]
+    fn many_rows_at_once_are_each_row_by_the_definition() {
+        let (rows, k) = (200, 13);
+        let (records, masses) = records(rows, k, 0.15);
+        let picks: Vec<usize> = (0..rows)
+            .filter(|i| !records[*i].is_whole() && i % 3 != 1)
+            .collect();
+        let mut g: Vec<f32> = (0..k + 2).map(|j| 0.01 * j as f32).collect();
+        g[k + 1] = f32::NEG_INFINITY;
+        let run = |outer: Option<&mut [f64]>| {
+            let mut sums = vec![0.0; k + 2];
+            add_records(&records, &masses, &picks, &g, 20.0, -1.0, &mut sums, outer);
+            sums
+        };
+        let mut outer = vec![0.0; (k + 1) * (k + 1)];
+        let sums = run(Some(&mut outer));
+        assert_eq!(sums, plainly(|| run(None)));
+        let (mut wanted, mut products) = (vec![0.0; k + 2], vec![0.0; (k + 1) * (k + 1)]);
+        for &i in &picks {
+            let own = |a: usize| records[i].cols[a] as usize;
+            let weight = |a: usize| (20.0 * f64::from(g[own(a)] - records[i].costs[a])).exp();
+            let z: f64 = (0..MOST).map(weight).sum();
+            for a in 0..MOST {
+                wanted[own(a)] -= masses[i] * weight(a) / z;
+                for b in (0..=a).filter(|_| own(a) <= k) {
+                    products[own(a) * (k + 1) + own(b)] -=
+                        masses[i] * weight(a) * weight(b) / (z * z);
+                }
+            }
+        }
+        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-2);
+        assert!(close(&sums, &wanted), "{sums:?} {wanted:?}");
+        assert!(close(&outer, &products));
     }
-    (z, count)
+
+    #[test]
+    fn filed_from_records_as_from_the_rows() {
+        for k in [3, 8, 13, 40] {
+            let (rows, window) = (400, 0.06f32);
+            let costs = table(rows, k);
+            let mut tile = Tile::new(rows, k);
+            let flat = |g: &[f32]| {
+                let mut padded = g[..k].to_vec();
+                padded.resize((k + 1).next_multiple_of(LANES), f32::NEG_INFINITY);
+                padded
+            };
+            let mut g = vec![0.0f32; k + 2];
+            (g[k], g[k + 1]) = (-0.2, f32::NEG_INFINITY);
+            for (i, row) in costs.chunks(k).enumerate() {
+                tile.put(
+                    i,
+                    classify(row, &flat(&g), g[k], window).unwrap_or(Filed::absent(k + 1)),
+                );
+            }
+            let mut skipped = 0;
+            for turn in 0..6 {
+                // Every potential moves by up to 0.02 either way.
+                for (j, g) in g[..=k].iter_mut().enumerate() {
+                    *g += 0.01 * ((turn * 31 + j * 7) % 5) as f32 - 0.02;
+                }
+                let unsure = refile(&mut tile, &g, window, 0.0401, window + 1e-4);
+                skipped += rows - unsure.len();
+                let asked = |i: usize| classify(&costs[i * k..][..k], &flat(&g), g[k], window);
+                for i in unsure {
+                    tile.put(i, asked(i).unwrap_or(Filed::absent(k + 1)));
+                }
+                for i in 0..rows {
+                    let wanted = asked(i).unwrap_or(Filed::absent(k + 1));
+                    assert_eq!(tile.records[i], wanted.record, "row {i} of {k}");
+                    assert!(tile.margins[i] <= wanted.margin + 1e-5);
+                }
+            }
+            assert!(skipped > rows / 10, "{skipped} of {k}");
+        }
+    }
+
+    #[test]
+    fn single_rows_add_up_in_their_own_order() {
+        let (rows, k) = (130, 5);
+        let (records, masses) = records(rows, k, 0.05);
+        let mut tile = Tile::new(rows, k);
+        // Filed backwards and some twice.
+        for i in (0..rows).chain((0..rows).rev()) {
+            let (record, margin) = (records[i], 0.0);
+            tile.put(i, Filed { record, margin });
+        }
+        let (shared, whole) = (tile.shared(), tile.whole());
+        let mut fixed = vec![0.0; k + 2];
+        for i in (0..rows).filter(|i| !shared.contains(i) && !whole.contains(i)) {
+            fixed[records[i].cols[0] as usize] += masses[i];
+        }
+        assert_eq!(tile.fixed(&masses, None), fixed);
+        let level = vec![0.7; rows];
+        let (counted, added) = (tile.fixed(&level, Some(0.7)), tile.fixed(&level, None));
+        assert!(
+            counted
+                .iter()
+                .zip(&added)
+                .all(|(a, b)| (a - b).abs() < 1e-12)
+        );
+        assert!(shared.iter().all(|i| records[*i].is_shared(k + 1)));
+        assert!(whole.iter().all(|i| records[*i].is_whole()));
+    }
 }

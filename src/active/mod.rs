@@ -9,13 +9,14 @@
 //!
 //! of the row's best. While no potential has moved more than `leash` (in units of ε, a common shift not
 //! counted) from where the lists were made, what is left out weighs less than e^−cut: the tolerance sets
-//! the cut. A row with one entry left costs nothing at all, one with two a single exponential. When the
-//! potentials have moved further the lists are made anew, which takes one pass without exponentials.
+//! the cut. A row with one entry left costs nothing at all. When the potentials have moved further the lists are made
+//! anew; a row remembers how far behind the entries are that it leaves out, so that hardly any has to be read again.
 //!
 //! [`Incremental`] adds the other half of what makes repeated solves cheap: it keeps the column sums up to
 //! date while rows are replaced, so that most re-solves find that there is nothing to do.
 
 mod backend;
+mod chord;
 mod incremental;
 mod lists;
 mod table;

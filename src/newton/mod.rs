@@ -23,6 +23,7 @@ use ascent::ascend;
 pub(crate) use ladder::descend;
 pub(crate) use outlook::Outlook;
 use sample::Sampled;
+pub(crate) use step::Step;
 
 use crate::active::Active;
 use crate::cost::Widened;

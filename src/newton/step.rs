@@ -13,12 +13,14 @@
 use crate::linear::{cholesky, substitute};
 
 /// Workspace of a Newton step for `size` columns, slack included.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Step {
     size: usize,
     /// `Σ_i P_i P_iᵀ / a_i`, lower triangle.
     pub(crate) outer: Vec<f64>,
+    /// The matrix of the step, then its Cholesky factor.
     matrix: Vec<f64>,
+    factored: bool,
     /// The step itself.
     pub(crate) delta: Vec<f64>,
 }
@@ -29,6 +31,7 @@ impl Step {
             size,
             outer: vec![0.0; size * size],
             matrix: vec![0.0; size * size],
+            factored: false,
             delta: vec![0.0; size],
         }
     }
@@ -55,6 +58,11 @@ impl Step {
         lambda: f64,
         longest: f64,
     ) -> bool {
+        self.factorise(wanted, sums, lambda) && self.direct(wanted, sums, epsilon, longest)
+    }
+
+    /// Factorises the matrix of the step at damping `lambda`.
+    pub(crate) fn factorise(&mut self, wanted: &[f64], sums: &[f64], lambda: f64) -> bool {
         let m = self.size;
         for i in 0..m {
             let (b, s) = (wanted[i], sums[i]);
@@ -66,18 +74,28 @@ impl Step {
                     *t = -f;
                 }
                 to[i] += s.max(mean) + lambda * mean;
-                self.delta[i] = epsilon * (b - s);
             } else {
                 // A column that takes nothing does not move.
                 to.fill(0.0);
                 to[i] = 1.0;
-                self.delta[i] = 0.0;
             }
         }
-        if !cholesky(&mut self.matrix, m) {
-            return false;
+        self.factored = cholesky(&mut self.matrix, m);
+        self.factored
+    }
+
+    /// The step that the last factor gives for these sums.
+    pub(crate) fn direct(
+        &mut self,
+        wanted: &[f64],
+        sums: &[f64],
+        epsilon: f64,
+        longest: f64,
+    ) -> bool {
+        for (d, (&b, s)) in self.delta.iter_mut().zip(wanted.iter().zip(sums)) {
+            *d = if b > 0.0 { epsilon * (b - s) } else { 0.0 };
         }
-        substitute(&self.matrix, m, &mut self.delta);
+        substitute(&self.matrix, self.size, &mut self.delta);
         let stride = self.delta.iter().fold(0.0f64, |a, d| a.max(d.abs()));
         if !stride.is_finite() {
             return false;
@@ -87,6 +105,38 @@ impl Step {
             self.delta.iter_mut().for_each(|d| *d *= shrink);
         }
         true
+    }
+
+    /// Whether there is a factor to step with.
+    pub(crate) fn is_factored(&self) -> bool {
+        self.factored
+    }
+
+    /// Drops the factor.
+    pub(crate) fn forget(&mut self) {
+        self.factored = false;
+    }
+
+    /// The factor's lower triangle, row after row; empty where there is none.
+    pub(crate) fn packed(&self) -> Vec<f64> {
+        let rows = if self.factored { self.size } else { 0 };
+        (0..rows)
+            .flat_map(|i| &self.matrix[i * self.size..=i * self.size + i])
+            .copied()
+            .collect()
+    }
+
+    /// Takes a factor over that [`packed`](Self::packed) gave.
+    pub(crate) fn unpack(&mut self, packed: &[f64]) {
+        self.factored = !packed.is_empty();
+        let mut rest = packed;
+        for i in 0..self.size {
+            let Some((row, after)) = rest.split_at_checked(i + 1) else {
+                return;
+            };
+            self.matrix[i * self.size..=i * self.size + i].copy_from_slice(row);
+            rest = after;
+        }
     }
 }
 

@@ -12,7 +12,6 @@
 mod anderson;
 mod driver;
 mod epsilon;
-mod stride;
 
 use core::ops::ControlFlow;
 

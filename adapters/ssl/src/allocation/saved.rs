@@ -4,7 +4,7 @@
 //! stream of the costs as they are in memory,
 //!
 //! ```text
-//! "EMLA" version | n k … | γ tolerance ρ cut | lower upper | row bounds? | g | sums? | reference? | recent β | storage costs | check
+//! "EMLA" version | n k … | γ tolerance ρ cut | lower upper | row bounds? | g | sums? | reference? | factor? | recent β | storage costs | check
 //! ```
 //!
 //! little-endian, with a 64-bit FNV-1a sum of all before it at the end, so that a cut or altered file is
@@ -24,7 +24,7 @@ use super::{Bounds, History};
 use crate::Error;
 
 const MAGIC: [u8; 4] = *b"EMLA";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Lent<'a> {
@@ -39,6 +39,7 @@ struct Lent<'a> {
     sums: Vec<f64>,
     reference: Vec<f64>,
     cut: f64,
+    factor: Vec<f64>,
     recent: Vec<&'a [f64]>,
     storage: CostStorage,
     costs: Cow<'a, [f32]>,
@@ -57,6 +58,7 @@ struct Owned {
     sums: Vec<f64>,
     reference: Vec<f64>,
     cut: f64,
+    factor: Vec<f64>,
     recent: Vec<Vec<f64>>,
     storage: CostStorage,
     costs: Vec<f32>,
@@ -86,6 +88,7 @@ impl Owned {
             sums: self.sums,
             reference: self.reference,
             cut: self.cut,
+            factor: self.factor,
         })?;
         Ok(allocator)
     }
@@ -138,6 +141,7 @@ impl LabelAllocator {
             sums: checkpoint.sums,
             reference: checkpoint.reference,
             cut: checkpoint.cut,
+            factor: checkpoint.factor,
             recent: self.history.iter().collect(),
             storage: self.engine.costs().storage(),
             costs: Cow::Borrowed(&[]),
@@ -175,7 +179,7 @@ impl LabelAllocator {
         out.put(&[u8::from(state.row_bounds.is_some())])?;
         out.put_f64(state.row_bounds.unwrap_or_default())?;
         out.put_f64(&state.potentials)?;
-        for part in [&state.sums, &state.reference] {
+        for part in [&state.sums, &state.reference, &state.factor] {
             out.put(&[u8::from(!part.is_empty())])?;
             out.put_f64(part)?;
         }
@@ -233,6 +237,8 @@ impl LabelAllocator {
         let potentials = source.take_f64(k + 1)?;
         let sums = source.take_optional(k + 1)?.unwrap_or_default();
         let reference = source.take_optional(k + 1)?.unwrap_or_default();
+        let triangle = (k + 1).saturating_mul(k + 2) / 2;
+        let factor = source.take_optional(triangle)?.unwrap_or_default();
         let recent: Vec<Vec<f64>> = (0..recent)
             .map(|_| source.take_f64(k + 1))
             .collect::<Result<_, _>>()?;
@@ -264,6 +270,7 @@ impl LabelAllocator {
             potentials,
             sums,
             reference,
+            factor,
             recent,
             storage,
             costs: Vec::new(),

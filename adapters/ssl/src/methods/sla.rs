@@ -9,9 +9,8 @@
 //! rows of an array are assigned by a list of indices.
 
 use std::io::{Read, Write};
-use std::time::Instant;
 
-use super::{Batch, Fidelity, Insight, Labels, Method, fidelity, unusable};
+use super::{Batch, Insight, Labels, Method, unusable};
 use crate::Error;
 use crate::allocation::{LabelAllocator, Report, Schedule};
 
@@ -21,8 +20,6 @@ pub struct Sla {
     allocator: LabelAllocator,
     schedule: Schedule,
     last: Option<Report>,
-    /// Seconds of this step's labels, observation and solve.
-    seconds: f64,
 }
 
 impl Sla {
@@ -33,7 +30,6 @@ impl Sla {
             allocator,
             schedule,
             last: None,
-            seconds: 0.0,
         }
     }
 
@@ -46,18 +42,15 @@ impl Sla {
 
 impl Method for Sla {
     fn label(&mut self, batch: &Batch<'_>) -> Result<Labels, Error> {
-        let started = Instant::now();
         batch.check()?;
         let mut labels = Labels::none(batch.indices.len(), batch.classes);
         self.allocator
             .targets(batch.log_probs, &mut labels.targets)?;
         labels.weights.fill(1.0);
-        self.seconds = started.elapsed().as_secs_f64();
         Ok(labels)
     }
 
     fn update(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
-        let started = Instant::now();
         batch.check()?;
         let k = batch.classes;
         let mut order: Vec<usize> = (0..batch.indices.len()).collect();
@@ -73,7 +66,6 @@ impl Method for Sla {
         self.allocator.observe(&indices, &log_probs)?;
         let rho = self.schedule.at(batch.step as usize, batch.steps as usize);
         self.last = Some(self.allocator.allocate(rho)?);
-        self.seconds += started.elapsed().as_secs_f64();
         Ok(())
     }
 
@@ -85,12 +77,8 @@ impl Method for Sla {
             scaling: Some(self.allocator.scaling()),
             shares: last.map(|r| r.mass.iter().map(|m| m / n).collect()),
             iterations: last.map_or(0, |r| r.iterations),
-            seconds: self.seconds,
+            seconds: last.map_or(0.0, |r| r.seconds),
         }
-    }
-
-    fn fidelity(&self, step: u64, gammas: &[f64]) -> Result<Vec<Fidelity>, Error> {
-        fidelity::compare(&self.allocator, step, gammas)
     }
 
     fn save(&self, writer: &mut dyn Write) -> Result<(), Error> {
