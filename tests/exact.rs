@@ -80,12 +80,12 @@ fn options_reach_either_way() {
     for way in [Way::Simplex, Way::Contracted] {
         let capped = Exact::new()
             .way(way)
-            .max_iterations(2)
+            .max_iterations(1)
             .solve(&problem)
             .unwrap();
         assert_eq!(
             (capped.status(), capped.iterations()),
-            (Status::IterationLimit, 2)
+            (Status::IterationLimit, 1)
         );
         let stopped = Exact::new()
             .way(way)
@@ -100,4 +100,31 @@ fn options_reach_either_way() {
             .unwrap();
         assert!((again.objective() - best.objective()).abs() <= 1e-12);
     }
+}
+
+#[test]
+fn a_trial_that_runs_out_is_taken_over() {
+    // Costs between points need many rounds of the contracted graph: more than this shape is given.
+    let (n, k) = (300, 60);
+    let point = |i: usize, step: usize| ((i * step) % 997) as f64 / 997.0;
+    let cost: Vec<f64> = (0..n * k)
+        .map(|e| {
+            let (i, j) = (e / k, e % k);
+            let (x, y) = (point(i, 613) - point(j, 389), point(i, 71) - point(j, 863));
+            x * x + y * y
+        })
+        .collect();
+    let problem = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        Marginals::uniform(n, k).unwrap(),
+    )
+    .unwrap();
+    let simplex = Exact::new().way(Way::Simplex).solve(&problem).unwrap();
+    let auto = Exact::new().solve(&problem).unwrap();
+    assert_eq!(auto.status(), Status::Converged);
+    assert!(auto.certificate().relative_gap().abs() < 1e-12);
+    assert!((auto.objective() - simplex.objective()).abs() < 1e-12);
+    // A cap of the caller's own is not a trial.
+    let capped = Exact::new().max_iterations(1).solve(&problem).unwrap();
+    assert_eq!(capped.status(), Status::IterationLimit);
 }

@@ -1,5 +1,8 @@
 //! Minimum-cost flow and bounded transport against an independent LP solver and their own proofs.
 #![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -17,28 +20,15 @@ use earthmover::{Dense, Error, FromFn, Status};
 use microlp::{ComparisonOp, OptimizationDirection, Variable};
 use proptest::prelude::*;
 
-/// splitmix64: numbers for tests, the same everywhere.
-struct Random(u64);
+#[path = "common/dice.rs"]
+mod dice;
 
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
-    }
-    /// From −`scale` to `scale`; an integer half of the time, for ties and degeneracy.
-    fn number(&mut self, scale: f64) -> f64 {
-        let x = (2.0 * self.unit() - 1.0) * scale;
-        if self.below(2) == 0 { x.round() } else { x }
-    }
+use dice::Dice;
+
+/// From −`scale` to `scale`; an integer half of the time, for ties and degeneracy.
+fn number(dice: &mut Dice, scale: f64) -> f64 {
+    let x = (2.0 * dice.unit() - 1.0) * scale;
+    if dice.below(2) == 0 { x.round() } else { x }
 }
 
 /// One arc as plain data: from, to, cost, bounds.
@@ -107,18 +97,18 @@ fn assert_proved(supply: &[f64], lines: &[Line], solution: &FlowSolution) {
 }
 
 /// A random network around a feasible flow, so that it has an answer.
-fn feasible_network(random: &mut Random, nodes: usize, arcs: usize) -> (Vec<f64>, Vec<Line>) {
+fn feasible_network(random: &mut Dice, nodes: usize, arcs: usize) -> (Vec<f64>, Vec<Line>) {
     let mut supply = vec![0.0; nodes];
     let mut lines = Vec::new();
     for _ in 0..arcs {
         let (from, to) = (random.below(nodes), random.below(nodes));
-        let x = random.number(4.0);
-        let lower = x - [0.0, random.number(3.0).abs()][random.below(2)];
+        let x = number(random, 4.0);
+        let lower = x - [0.0, number(random, 3.0).abs()][random.below(2)];
         // Without an upper bound costs stay positive, so that the optimum exists.
         let (cost, upper) = match random.below(4) {
-            0 => (random.number(5.0).abs(), f64::INFINITY),
-            1 => (random.number(5.0), x),
-            _ => (random.number(5.0), x + random.number(3.0).abs()),
+            0 => (number(random, 5.0).abs(), f64::INFINITY),
+            1 => (number(random, 5.0), x),
+            _ => (number(random, 5.0), x + number(random, 3.0).abs()),
         };
         supply[from] += x;
         supply[to] -= x;
@@ -129,7 +119,7 @@ fn feasible_network(random: &mut Random, nodes: usize, arcs: usize) -> (Vec<f64>
 
 #[test]
 fn random_networks_match_an_lp_solver() {
-    let mut random = Random(1);
+    let mut random = Dice(1);
     let mut compared = 0;
     for _ in 0..400 {
         let (nodes, arcs) = (1 + random.below(8), random.below(25));
@@ -151,18 +141,25 @@ fn random_networks_match_an_lp_solver() {
 
 #[test]
 fn infeasible_and_unbounded_are_told_as_an_lp_solver_tells_them() {
-    let mut random = Random(2);
+    let mut random = Dice(2);
     let mut seen = [0; 3];
     for _ in 0..600 {
         let nodes = 2 + random.below(5);
-        let mut supply: Vec<f64> = (0..nodes).map(|_| random.number(3.0).round()).collect();
+        let mut supply: Vec<f64> = (0..nodes)
+            .map(|_| number(&mut random, 3.0).round())
+            .collect();
         supply[0] -= supply.iter().sum::<f64>();
         let lines: Vec<Line> = (0..3 + random.below(12))
             .map(|_| {
-                let lower = random.number(2.0).round();
+                let lower = number(&mut random, 2.0).round();
                 let upper = [f64::INFINITY, lower + random.below(4) as f64][random.below(2)];
                 let (from, to) = (random.below(nodes), random.below(nodes));
-                (from, to, random.number(4.0) + 1.0, Bounds { lower, upper })
+                (
+                    from,
+                    to,
+                    number(&mut random, 4.0) + 1.0,
+                    Bounds { lower, upper },
+                )
             })
             .collect();
         match (solve(&supply, &lines), oracle(&supply, &lines)) {
@@ -206,14 +203,14 @@ fn an_assignment_problem_with_many_ties_does_not_cycle() {
 fn a_torus_of_narrow_arcs_is_proved_optimal() {
     // Deep trees, many arcs at their upper bounds.
     let n = 30;
-    let mut random = Random(3);
+    let mut random = Dice(3);
     let mut lines = Vec::new();
     for r in 0..n {
         for c in 0..n {
             for (dr, dc) in [(0, 1), (1, 0)] {
                 let there = ((r + dr) % n) * n + (c + dc) % n;
                 let bounds = Bounds::from(-1.0..=1.0 + random.unit());
-                lines.push((r * n + c, there, random.number(3.0), bounds));
+                lines.push((r * n + c, there, number(&mut random, 3.0), bounds));
             }
         }
     }
@@ -454,8 +451,8 @@ impl Case {
 }
 
 /// Bounds that allow `x`.
-fn around(random: &mut Random, x: f64) -> Bounds {
-    let (below, above) = (random.number(1.0).abs(), random.number(1.0).abs());
+fn around(random: &mut Dice, x: f64) -> Bounds {
+    let (below, above) = (number(random, 1.0).abs(), number(random, 1.0).abs());
     Bounds {
         lower: [0.0, x, (x - below).max(0.0)][random.below(3)],
         upper: [x, x + above, x + 1.0][random.below(3)],
@@ -463,12 +460,12 @@ fn around(random: &mut Random, x: f64) -> Bounds {
 }
 
 /// A case around a random plan, so that it has an answer.
-fn feasible_case(random: &mut Random, n: usize, k: usize) -> Case {
+fn feasible_case(random: &mut Dice, n: usize, k: usize) -> Case {
     let cap = [f64::INFINITY, 1.0][random.below(2)];
     let (mut cost, mut plan) = (Vec::new(), Vec::new());
     for _ in 0..n * k {
         let forbidden = random.below(12) == 0;
-        let (c, p) = (random.number(4.0), random.number(1.0).abs());
+        let (c, p) = (number(random, 4.0), number(random, 1.0).abs());
         let carries = !forbidden && random.below(3) == 0;
         cost.push(if forbidden { f64::INFINITY } else { c });
         plan.push(if carries { p } else { 0.0 });
@@ -502,7 +499,7 @@ fn feasible_case(random: &mut Random, n: usize, k: usize) -> Case {
 
 #[test]
 fn bounded_transport_matches_an_lp_solver() {
-    let mut random = Random(4);
+    let mut random = Dice(4);
     let mut compared = 0;
     for _ in 0..300 {
         let (n, k) = (1 + random.below(6), 1 + random.below(6));
@@ -525,7 +522,7 @@ fn bounded_transport_matches_an_lp_solver() {
 fn multi_label_allocation_matches_an_lp_solver() {
     // At most 3 labels for each example, none twice; classes bounded from both sides.
     let (n, k) = (12, 6);
-    let mut random = Random(5);
+    let mut random = Dice(5);
     for _ in 0..20 {
         let case = Case {
             cost: (0..n * k).map(|_| -random.unit().ln()).collect(),
@@ -543,7 +540,7 @@ fn multi_label_allocation_matches_an_lp_solver() {
 
 #[test]
 fn a_price_is_what_the_bound_is_worth() {
-    let mut random = Random(6);
+    let mut random = Dice(6);
     let (n, k) = (20, 4);
     let mut cols = vec![Bounds::from(..); k];
     (cols[0], cols[1]) = (Bounds::from(..=4.5), Bounds::from(6.3..));
@@ -620,19 +617,19 @@ fn bounded_transport_refuses_what_it_cannot_answer() {
 proptest! {
     #[test]
     fn any_feasible_network_is_proved_optimal(seed: u64, nodes in 1usize..30, arcs in 0usize..120) {
-        let (supply, lines) = feasible_network(&mut Random(seed), nodes, arcs);
+        let (supply, lines) = feasible_network(&mut Dice(seed), nodes, arcs);
         assert_proved(&supply, &lines, &solve(&supply, &lines).unwrap());
     }
 
     #[test]
     fn any_feasible_transport_is_proved_optimal(seed: u64, n in 1usize..25, k in 1usize..9) {
-        let case = feasible_case(&mut Random(seed), n, k);
+        let case = feasible_case(&mut Dice(seed), n, k);
         case.assert_answer(&case.solve().unwrap());
     }
 
     #[test]
     fn the_order_of_the_arcs_does_not_change_the_optimum(seed: u64, nodes in 2usize..10) {
-        let (supply, mut lines) = feasible_network(&mut Random(seed), nodes, 5 * nodes);
+        let (supply, mut lines) = feasible_network(&mut Dice(seed), nodes, 5 * nodes);
         let one = solve(&supply, &lines).unwrap().cost();
         lines.reverse();
         let other = solve(&supply, &lines).unwrap().cost();
@@ -642,7 +639,7 @@ proptest! {
 
 /// Label allocation with bounds on classes, on a group of them and on the mass.
 fn allocation(n: usize, k: usize, rho: f64) -> BoundedSolution {
-    let mut random = Random(7);
+    let mut random = Dice(7);
     let mut costs = Vec::with_capacity(n * k);
     for _ in 0..n {
         let logits: Vec<f64> = (0..k).map(|_| 6.0 * random.unit()).collect();

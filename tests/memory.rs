@@ -1,53 +1,23 @@
 //! Costs computed on the fly stay on the fly: no solver allocates rows × columns numbers for them.
-#![allow(missing_docs, unsafe_code, clippy::unwrap_used)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use earthmover::{
     Cost, FromFn, Marginals, NetworkSimplex, Newton, PointCloud, Problem, Sinkhorn, Solver,
     SquaredEuclidean,
 };
 
-/// Counts what is allocated and remembers the peak.
-struct Counting;
+#[path = "common/counting.rs"]
+mod counting;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting touches atomics only.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), SeqCst) + layout.size();
-        PEAK.fetch_max(now, SeqCst);
-        // SAFETY: the caller's promise about `layout` is the one asked for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: `pointer` came from `System.alloc` with this `layout`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::peak;
 
 /// The counters are the process's, so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 const ROWS: usize = 1500;
 const COLS: usize = 1000;
-
-/// Most bytes in use during `work`, beyond those in use before.
-fn peak(work: impl FnOnce()) -> usize {
-    let before = NOW.load(SeqCst);
-    PEAK.store(before, SeqCst);
-    work();
-    PEAK.load(SeqCst) - before
-}
 
 fn stays_small<C: Cost<f32>>(problem: &Problem<f32, C>, solver: &impl Solver<f32>, what: &str) {
     let used = peak(|| {

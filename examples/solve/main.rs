@@ -3,8 +3,10 @@
 //! ```text
 //! solve --cost C.npy --rows a.npy --cols b.npy --method auto|sinkhorn|newton|exact [--epsilon E] --tolerance T
 //!       [--slack-row R --slack-col S] [--dtype f32|f64] [--threads N] [--repeat K] [--plan out.npy]
+//! solve --from X.npy --to Y.npy --metric squared-euclidean|euclidean|manhattan|cosine … the rest as above
 //! ```
 //!
+//! Points, one a row, in place of a matrix: their distances are worked out on the fly and never stored.
 //! `ms` is the best of K solves without reading and writing; `violation` the L1 error of the columns over
 //! the total mass; `primal` and `dual` the certificate's bounds. Errors go to stderr with exit code 2.
 #![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
@@ -18,15 +20,25 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use earthmover::{
-    Cost, Dense, Entropic, Exact, Marginals, Newton, Problem, Real, Sinkhorn, Slack, Solution,
+    Cosine, Cost, Dense, Entropic, Euclidean, Exact, Manhattan, Marginals, Newton, PointCloud,
+    Problem, Real, Sinkhorn, Slack, Solution, SquaredEuclidean,
 };
 
 /// Solve an optimal-transport problem given as NumPy files.
 #[derive(Parser)]
 struct Arguments {
     /// Matrix of costs; +inf forbids a pair.
-    #[arg(long)]
-    cost: PathBuf,
+    #[arg(long, required_unless_present = "from", conflicts_with_all = ["from", "to", "metric"])]
+    cost: Option<PathBuf>,
+    /// Points of the rows, in place of a matrix of costs.
+    #[arg(long, requires = "to")]
+    from: Option<PathBuf>,
+    /// Points of the columns.
+    #[arg(long, requires = "from")]
+    to: Option<PathBuf>,
+    /// Distance between points.
+    #[arg(long, value_enum, default_value_t = Metric::SquaredEuclidean)]
+    metric: Metric,
     /// Masses of the rows.
     #[arg(long)]
     rows: PathBuf,
@@ -70,6 +82,14 @@ enum Method {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Metric {
+    SquaredEuclidean,
+    Euclidean,
+    Manhattan,
+    Cosine,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Dtype {
     F32,
     F64,
@@ -89,13 +109,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<String, String> {
-    let cost = npy::read(&arguments.cost)?;
-    let &[rows, cols] = &cost.shape[..] else {
-        return Err(format!(
-            "the cost has shape {:?}; expected a matrix",
-            cost.shape
-        ));
-    };
     let (a, b) = (npy::read(&arguments.rows)?, npy::read(&arguments.cols)?);
     let slack = Slack {
         row: arguments.slack_row,
@@ -105,11 +118,8 @@ fn run(arguments: &Arguments) -> Result<String, String> {
     let marginals =
         Marginals::with_slack(&a.entries, &b.entries, slack).map_err(|e| e.to_string())?;
     let work = || match arguments.dtype {
-        Dtype::F64 => answer(arguments, &cost.entries, rows, cols, marginals),
-        Dtype::F32 => {
-            let narrow: Vec<f32> = cost.entries.iter().map(|&c| c as f32).collect();
-            answer(arguments, &narrow, rows, cols, marginals)
-        }
+        Dtype::F64 => read::<f64>(arguments, marginals),
+        Dtype::F32 => read::<f32>(arguments, marginals),
     };
     #[cfg(feature = "rayon")]
     if let Some(threads) = arguments.threads {
@@ -119,14 +129,45 @@ fn run(arguments: &Arguments) -> Result<String, String> {
     work()
 }
 
-fn answer<T: Real>(
+/// Reads the costs or the points, in the precision asked for, and answers.
+fn read<T: Real>(arguments: &Arguments, marginals: Marginals) -> Result<String, String> {
+    let matrix = |path: &PathBuf| -> Result<(Vec<T>, usize, usize), String> {
+        let array = npy::read(path)?;
+        let &[rows, cols] = &array.shape[..] else {
+            let (path, shape) = (path.display(), array.shape);
+            return Err(format!("{path} has shape {shape:?}; expected a matrix"));
+        };
+        let entries = array.entries.iter().map(|&x| T::narrow(x)).collect();
+        Ok((entries, rows, cols))
+    };
+    if let (Some(from), Some(to)) = (&arguments.from, &arguments.to) {
+        let ((x, _, d), (y, _, e)) = (matrix(from)?, matrix(to)?);
+        if d != e {
+            return Err(format!("points of {d} and of {e} coordinates"));
+        }
+        let wrong = |e: earthmover::Error| e.to_string();
+        // One compiled solver for all metrics: a tile of distances is one call.
+        let cloud: &dyn Cost<T> = match arguments.metric {
+            Metric::SquaredEuclidean => {
+                &PointCloud::new(&x, &y, d, SquaredEuclidean).map_err(wrong)?
+            }
+            Metric::Euclidean => &PointCloud::new(&x, &y, d, Euclidean).map_err(wrong)?,
+            Metric::Manhattan => &PointCloud::new(&x, &y, d, Manhattan).map_err(wrong)?,
+            Metric::Cosine => &PointCloud::new(&x, &y, d, Cosine).map_err(wrong)?,
+        };
+        return answer(arguments, cloud, marginals);
+    }
+    let path = arguments.cost.as_ref().ok_or("--cost is missing")?;
+    let (costs, rows, cols) = matrix(path)?;
+    let cost = Dense::new(&costs, rows, cols).map_err(|e| e.to_string())?;
+    answer(arguments, cost, marginals)
+}
+
+fn answer<T: Real, C: Cost<T>>(
     arguments: &Arguments,
-    cost: &[T],
-    rows: usize,
-    cols: usize,
+    cost: C,
     marginals: Marginals,
 ) -> Result<String, String> {
-    let cost = Dense::new(cost, rows, cols).map_err(|e| e.to_string())?;
     let problem = Problem::new(cost, marginals).map_err(|e| e.to_string())?;
     let (mut best, mut last) = (f64::INFINITY, None);
     for _ in 0..arguments.repeat.max(1) {
@@ -137,7 +178,8 @@ fn answer<T: Real>(
     }
     let solution = last.ok_or("nothing was solved")?;
     if let Some(path) = &arguments.plan {
-        npy::write(path, &solution.plan().to_dense(), rows, cols)?;
+        let plan = solution.plan().to_dense();
+        npy::write(path, &plan, problem.rows(), problem.cols())?;
     }
     let certificate = solution.certificate();
     Ok(format!(

@@ -16,17 +16,21 @@
 //!
 //! Runs are done in the order of the file. One that has finished is skipped, one that was cut off goes on, one
 //! that fails is recorded with its error and the others go on. Afterwards, and after Ctrl-C, `results.csv` has
-//! one line per run, `tables.md` the tables and `report.html` the page.
+//! one line per run, `tables.md` the tables, `*.svg` the figures and `report.html` the page.
+//!
+//! The same command may be started several times at once, say with `RAYON_NUM_THREADS=1` and once per core: a run
+//! under way is locked by the process that does it, the others take the next one, and the process that ends last
+//! writes the results of all. The system drops the lock of a process that dies.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fs::{self, File as Opened, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use clap::Args;
 use earthmover_ssl::data::{Dataset, SplitMode};
 use earthmover_ssl::methods::MethodSpec;
-use earthmover_ssl::report::{self, mean_and_deviation};
 use earthmover_ssl::trainer::{Recorded, Settings, Summary, subset};
 use serde::Deserialize;
 
@@ -34,25 +38,42 @@ use crate::Failure;
 use crate::flags::{Changes, folder_name, per_method, seeded};
 use crate::progress::listen;
 use crate::session::{announce_device, choose_threads, one};
+use crate::tables;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: String,
-    output: PathBuf,
-    grid: Vec<Grid>,
+/// Flags of `experiments`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ExperimentFlags {
+    /// The file
+    file: PathBuf,
+    /// Only say what would be run
+    #[arg(long)]
+    dry_run: bool,
+    /// The folder that holds the data sets, each in a folder of its name [default: data, or as the file says]
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Where to put CSV, tables and figures [default: the output folder of the file]
+    #[arg(long)]
+    results: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Grid {
-    title: String,
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) output: PathBuf,
+    pub(crate) grid: Vec<Grid>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Grid {
+    pub(crate) title: String,
     preset: Option<String>,
-    labels: Vec<usize>,
+    pub(crate) labels: Vec<usize>,
     #[serde(default = "uniform")]
-    splits: Vec<String>,
+    pub(crate) splits: Vec<String>,
     methods: Vec<String>,
-    seeds: Vec<u64>,
+    pub(crate) seeds: Vec<u64>,
     #[serde(default)]
     changes: Changes,
 }
@@ -62,15 +83,58 @@ fn uniform() -> Vec<String> {
 }
 
 /// One run of the plan and what became of it.
-struct Planned {
-    grid: usize,
-    settings: Settings,
-    folder: PathBuf,
-    outcome: Option<Result<Summary, String>>,
+pub(crate) struct Planned {
+    pub(crate) grid: usize,
+    pub(crate) settings: Settings,
+    pub(crate) folder: PathBuf,
+    pub(crate) outcome: Option<Result<Summary, String>>,
+}
+
+/// What a run that failed leaves in its folder.
+const FAILED: &str = "failed.txt";
+/// Held by the process that does the run.
+const LOCK: &str = ".lock";
+
+impl Planned {
+    /// What the folder tells, for runs that another process did.
+    fn stored(&self) -> Option<Result<Summary, String>> {
+        if let Ok(message) = fs::read_to_string(self.folder.join(FAILED)) {
+            return Some(Err(message));
+        }
+        if !Recorded::is_run(&self.folder) {
+            return None;
+        }
+        let (_, summary) = Recorded::outcome(&self.folder).ok()?;
+        summary.filter(|s| s.finished).map(Ok)
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.stored(), Some(Ok(_)))
+    }
+
+    fn failed_since(&self, moment: SystemTime) -> bool {
+        let written = fs::metadata(self.folder.join(FAILED)).and_then(|m| m.modified());
+        written.is_ok_and(|at| at >= moment)
+    }
+
+    /// Takes the run for this process until the file is dropped; `None` where another one has it.
+    fn claim(&self) -> Result<Option<Opened>, Failure> {
+        let path = self.folder.join(LOCK);
+        let failed = |e: std::io::Error| Failure::Input(format!("{}: {e}", path.display()));
+        fs::create_dir_all(&self.folder).map_err(failed)?;
+        let file = Opened::create(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // A file system without locks: then there is nobody to share it with.
+            Err(TryLockError::Error(_)) => Ok(Some(file)),
+        }
+    }
 }
 
 /// Runs a file.
-pub(crate) fn run(path: &Path, dry_run: bool) -> Result<(), Failure> {
+pub(crate) fn run(flags: &ExperimentFlags) -> Result<(), Failure> {
+    let path = &flags.file;
     let input = |e: &dyn std::fmt::Display| Failure::Input(format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| input(&e))?;
     let file: File = toml::from_str(&text).map_err(|e| input(&e))?;
@@ -80,6 +144,11 @@ pub(crate) fn run(path: &Path, dry_run: bool) -> Result<(), Failure> {
             Failure::Input(message) => input(&message),
             other => other,
         })?;
+    }
+    if let Some(root) = &flags.data {
+        for planned in &mut plan {
+            planned.settings.data = root.join(planned.settings.dataset.name());
+        }
     }
     for (i, planned) in plan.iter().enumerate() {
         if let Some(twin) = plan[..i].iter().find(|p| p.folder == planned.folder)
@@ -98,7 +167,7 @@ pub(crate) fn run(path: &Path, dry_run: bool) -> Result<(), Failure> {
         plan.len(),
         file.output.display()
     );
-    if dry_run {
+    if flags.dry_run {
         for planned in &plan {
             println!("{}", planned.folder.display());
         }
@@ -107,7 +176,14 @@ pub(crate) fn run(path: &Path, dry_run: bool) -> Result<(), Failure> {
     choose_threads(plan.iter().map(|p| &p.settings));
     listen();
     let stopped = run_all(&mut plan)?;
-    write_results(&file, &plan)?;
+    for planned in plan.iter_mut().filter(|p| p.outcome.is_none()) {
+        planned.outcome = planned.stored();
+    }
+    tables::write(
+        &file,
+        &plan,
+        flags.results.as_deref().unwrap_or(&file.output),
+    )?;
     match stopped {
         true => Err(Failure::Stopped),
         false => Ok(()),
@@ -150,7 +226,7 @@ fn expand(index: usize, grid: &Grid, root: &Path, plan: &mut Vec<Planned>) -> Re
     Ok(())
 }
 
-fn slug(title: &str) -> String {
+pub(crate) fn slug(title: &str) -> String {
     let dashed = title
         .to_lowercase()
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -164,29 +240,29 @@ fn slug(title: &str) -> String {
 /// Whether it was stopped.
 fn run_all(plan: &mut [Planned]) -> Result<bool, Failure> {
     let mut loaded: HashMap<String, Arc<Dataset>> = HashMap::new();
-    let (started, total) = (Instant::now(), plan.len());
-    // Steps stand for time: exact for one model, good enough for a few.
-    let done_before = |p: &Planned| {
-        Recorded::is_run(&p.folder)
-            && Recorded::outcome(&p.folder).is_ok_and(|(_, s)| s.is_some_and(|s| s.finished))
-    };
-    let mut left: u64 = plan
-        .iter()
-        .filter(|p| !done_before(p))
-        .map(|p| p.settings.steps)
-        .sum();
+    let (started, began, total) = (Instant::now(), SystemTime::now(), plan.len());
     let mut worked = 0u64;
     for index in 0..total {
-        let planned = &mut plan[index];
-        let s = &planned.settings;
-        let fresh = !done_before(planned);
+        let Some(_lock) = plan[index].claim()? else {
+            continue;
+        };
+        // Another process has just seen it fail: once more would be no better.
+        if plan[index].failed_since(began) {
+            continue;
+        }
+        // Steps stand for time: exact for one model, good enough for a few.
         let remaining = match worked {
             0 => String::new(),
             w => {
+                let open = plan[index..].iter().filter(|p| !p.is_finished());
+                let left: u64 = open.map(|p| p.settings.steps).sum();
                 let seconds = started.elapsed().as_secs_f64() * left as f64 / w as f64;
                 format!(", {} left", clock(seconds))
             }
         };
+        let planned = &mut plan[index];
+        let s = &planned.settings;
+        let fresh = !planned.is_finished();
         let name = format!(
             "[{}/{total}{remaining}] {} {} labels, {}, seed {}",
             index + 1,
@@ -209,7 +285,6 @@ fn run_all(plan: &mut [Planned]) -> Result<bool, Failure> {
         });
         if fresh {
             worked += s.steps;
-            left = left.saturating_sub(s.steps);
         }
         planned.outcome = Some(match outcome {
             Ok(summary) => {
@@ -223,9 +298,14 @@ fn run_all(plan: &mut [Planned]) -> Result<bool, Failure> {
             Err(Failure::Stopped) => return Ok(true),
             Err(Failure::Input(message) | Failure::Run(message)) => {
                 println!("{name}: FAILED: {message}");
+                // Recorded for the other processes; where not even that can be written, this one still knows.
+                let _ = fs::write(planned.folder.join(FAILED), &message);
                 Err(message)
             }
         });
+        if matches!(planned.outcome, Some(Ok(_))) {
+            let _ = fs::remove_file(planned.folder.join(FAILED));
+        }
     }
     Ok(false)
 }
@@ -236,139 +316,4 @@ fn clock(seconds: f64) -> String {
         0..=99 => format!("{minutes} min"),
         _ => format!("{:.1} h", minutes as f64 / 60.0),
     }
-}
-
-fn write_results(file: &File, plan: &[Planned]) -> Result<(), Failure> {
-    let put = |name: &str, text: &str| {
-        let path = file.output.join(name);
-        std::fs::create_dir_all(&file.output)
-            .and_then(|()| std::fs::write(&path, text))
-            .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
-        println!("wrote {}", path.display());
-        Ok::<(), Failure>(())
-    };
-    put("results.csv", &csv(file, plan))?;
-    put("tables.md", &tables(file, plan))?;
-    let folders: Vec<PathBuf> = plan
-        .iter()
-        .filter(|p| matches!(p.outcome, Some(Ok(_))))
-        .map(|p| p.folder.clone())
-        .collect();
-    if let Some(first) = plan.iter().find(|p| matches!(p.outcome, Some(Ok(_)))) {
-        let classes = subset(&first.settings)?.classes.clone();
-        let page = file.output.join("report.html");
-        report::write(&file.name, &folders, &classes, &page)?;
-        println!("wrote {}", page.display());
-    }
-    Ok(())
-}
-
-fn csv(file: &File, plan: &[Planned]) -> String {
-    let mut out = String::from(
-        "table,dataset,labels,split,method,seed,model,steps,batch,ratio,status,test_error_percent,seconds,allocation_share,error\n",
-    );
-    for p in plan {
-        let s = &p.settings;
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let (status, error, seconds, share, message) = match &p.outcome {
-            Some(Ok(m)) => (
-                "finished",
-                format!("{:.4}", 100.0 * (1.0 - m.accuracy)),
-                format!("{:.1}", m.seconds),
-                format!("{:.4}", m.allocation_share),
-                String::new(),
-            ),
-            Some(Err(message)) => (
-                "failed",
-                String::new(),
-                String::new(),
-                String::new(),
-                quoted(message),
-            ),
-            None => (
-                "not run",
-                String::new(),
-                String::new(),
-                String::new(),
-                String::new(),
-            ),
-        };
-        let _ = writeln!(
-            out,
-            "{},{},{},{},{},{},{},{},{},{},{status},{error},{seconds},{share},{message}",
-            quoted(&file.grid[p.grid].title),
-            s.dataset,
-            s.split.labels,
-            s.split.mode,
-            quoted(&s.method.title()),
-            s.seed,
-            s.model,
-            s.steps,
-            s.batch,
-            s.ratio
-        );
-    }
-    out
-}
-
-/// A table per grid and split: methods down, label counts across.
-fn tables(file: &File, plan: &[Planned]) -> String {
-    let mut out = format!("# {}\n", file.name);
-    for (index, grid) in file.grid.iter().enumerate() {
-        let Some(any) = plan.iter().find(|p| p.grid == index) else {
-            continue;
-        };
-        let s = &any.settings;
-        let _ = write!(
-            out,
-            "\n## {}\n\n{}, {}, {} steps of {} labeled + {} unlabeled examples, {} seeds. Test error in percent of \
-             the averaged network at the end, mean ± standard deviation over the seeds.\n",
-            grid.title,
-            s.dataset,
-            s.model,
-            s.steps,
-            s.batch,
-            s.batch * s.ratio,
-            grid.seeds.len()
-        );
-        for split in &grid.splits {
-            let mine = |p: &&Planned| {
-                p.grid == index && p.settings.split.mode.name() == split.replace('-', "_")
-            };
-            let _ = write!(out, "\nSplit `{split}`:\n\n| method |");
-            grid.labels.iter().for_each(|l| {
-                let _ = write!(out, " {l} labels |");
-            });
-            let _ = write!(out, "\n| --- |{}\n", " --- |".repeat(grid.labels.len()));
-            let mut titles: Vec<String> = Vec::new();
-            for p in plan.iter().filter(mine) {
-                let title = p.settings.method.title();
-                if !titles.contains(&title) {
-                    titles.push(title);
-                }
-            }
-            for title in titles {
-                let _ = write!(out, "| {title} |");
-                for &labels in &grid.labels {
-                    let cell = plan.iter().filter(mine).filter(|p| {
-                        p.settings.method.title() == title && p.settings.split.labels == labels
-                    });
-                    let errors: Vec<f64> = cell
-                        .clone()
-                        .filter_map(|p| p.outcome.as_ref()?.as_ref().ok())
-                        .map(|m| 100.0 * (1.0 - m.accuracy))
-                        .collect();
-                    let missing = cell.count() - errors.len();
-                    let (mean, deviation) = mean_and_deviation(&errors);
-                    let _ = match (errors.len(), missing) {
-                        (0, _) => write!(out, " – |"),
-                        (_, 0) => write!(out, " {mean:.2} ± {deviation:.2} |"),
-                        (n, _) => write!(out, " {mean:.2} ± {deviation:.2} ({n} runs) |"),
-                    };
-                }
-                out.push('\n');
-            }
-        }
-    }
-    out
 }

@@ -7,7 +7,7 @@ use earthmover_ssl::augment::{ImagePolicy, Policy};
 use earthmover_ssl::data::{Kind, SplitMode};
 use earthmover_ssl::methods::{MethodName, MethodSpec};
 use earthmover_ssl::presets;
-use earthmover_ssl::trainer::{Forward, ModelSpec, Rate, Settings};
+use earthmover_ssl::trainer::{Forward, LpCheck, ModelSpec, Rate, Settings};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -124,6 +124,12 @@ pub(crate) struct Changes {
     /// SLA: none, empirical, wilson:0.8 or shares 0.1,0.2,…
     #[arg(long)]
     pub(crate) bounds: Option<String>,
+    /// SLA: solve the exact linear programme every so many steps and log how far the allocation is from it
+    #[arg(long)]
+    pub(crate) lp_every: Option<u64>,
+    /// SLA: other γ to solve beside it [default: 1,10,100,1000]
+    #[arg(long, value_delimiter = ',', requires = "lp_every")]
+    pub(crate) lp_gammas: Option<Vec<f64>>,
     /// FixMatch, FixMatch + DA, FlexMatch: confidence asked for
     #[arg(long)]
     pub(crate) threshold: Option<f64>,
@@ -191,6 +197,17 @@ impl Changes {
         s.split.labels = self.labels.unwrap_or(s.split.labels);
         s.split.mode = self.split.unwrap_or(s.split.mode);
         s.evaluate_every = s.evaluate_every.min(s.steps.max(1));
+        s.lp = match (self.lp_every, &self.lp_gammas) {
+            (None, None) => s.lp,
+            (None, Some(_)) => {
+                let message = "lp-gammas needs lp-every: how often to solve";
+                return Err(Failure::Input(message.to_owned()));
+            }
+            (Some(every), gammas) => Some(LpCheck {
+                every,
+                gammas: gammas.clone().unwrap_or(LpCheck::default().gammas),
+            }),
+        };
         if s.dataset == Kind::Arrays && self.model.is_none() {
             s.model = ModelSpec::Mlp(vec![128, 128]);
         }

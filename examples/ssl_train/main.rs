@@ -3,19 +3,26 @@
 //! ```text
 //! cargo run --release --example ssl_train                          digits, 20 labels, three methods, a minute
 //! cargo run --release --example ssl_train -- --seeds 1,2,3,4,5     the same, mean ± std
-//! cargo run --release --example ssl_train -- --preset paper-cifar10-40 --data <folder> --device cuda:0
+//! cargo run --release --features cuda --example ssl_train -- --preset paper-cifar10-40 --data <folder> --device cuda:0
 //! cargo run --release --example ssl_train -- report runs/digits-20
 //! cargo run --release --example ssl_train -- experiments examples/experiments/digits.toml
+//! cargo run --release --example ssl_train -- presets --check --data data      every preset, a few steps each
+//! cargo run --release --example ssl_train -- cost --data data                 allocation's share of a step
 //! ```
+//!
+//! Features: `cuda` for an NVIDIA card, `cudnn` for the same with cuDNN's convolutions, `metal` for an Apple one; each
+//! needs the vendor's toolkit to build. Without them `--device` says so and computes on the processor.
 //!
 //! Everything a run makes is in its folder under `runs/`. Ctrl-C saves; the same command with `--resume` goes on as
 //! if nothing had happened. `RAYON_NUM_THREADS` sets the number of threads; the results are the same for any.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod check;
 mod experiments;
 mod flags;
 mod progress;
 mod session;
+mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +30,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use earthmover_ssl::report;
 
+use check::{CostFlags, PresetFlags};
+use experiments::ExperimentFlags;
 use flags::TrainFlags;
 
 #[global_allocator]
@@ -53,15 +62,11 @@ enum Command {
         title: String,
     },
     /// Runs all that a TOML file lists, goes on where it stopped, writes tables and a report
-    Experiments {
-        /// The file
-        file: PathBuf,
-        /// Only say what would be run
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// Lists the presets
-    Presets,
+    Experiments(ExperimentFlags),
+    /// Lists the presets, or tries them out with --check
+    Presets(PresetFlags),
+    /// Measures the share of a step's time that label allocation takes
+    Cost(CostFlags),
 }
 
 /// Why the program ends, and with which code.
@@ -95,13 +100,9 @@ fn main() -> ExitCode {
             output,
             title,
         }) => write_report(&runs, output, &title),
-        Some(Command::Experiments { file, dry_run }) => experiments::run(&file, dry_run),
-        Some(Command::Presets) => {
-            for name in earthmover_ssl::presets::names() {
-                println!("{name}");
-            }
-            Ok(())
-        }
+        Some(Command::Experiments(flags)) => experiments::run(&flags),
+        Some(Command::Presets(flags)) => check::presets(&flags),
+        Some(Command::Cost(flags)) => check::cost(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,9 +10,7 @@
 //! regret ϱ_u among those not listed bounds all their keys from below. An arc whose best listed key is
 //! above ϱ_u is not known; only if a shortest path wants to use it does the column list more rows.
 
-use core::cmp::Ordering;
-use std::collections::BinaryHeap;
-
+use super::heaps::{Candidate, Heaps};
 use super::holdings::Holdings;
 use super::paths::LANES;
 use super::table::{NOWHERE, Place, Table};
@@ -24,39 +22,12 @@ const FEW: usize = 8;
 /// When all rows are listed the bound grows by this factor: far keys stay out of the heaps.
 const STEP: f64 = 4.0;
 
-/// A row that could leave u for v; ordered so that the heap's greatest is the cheapest, and equal
-/// entries meet at the top.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Candidate {
-    key: f64,
-    row: u32,
-}
-
-impl Eq for Candidate {}
-
-impl Ord for Candidate {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        other
-            .key
-            .total_cmp(&self.key)
-            .then(other.row.cmp(&self.row))
-    }
-}
-
-impl PartialOrd for Candidate {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Arcs<T> {
     nodes: usize,
     /// Length of a line of `keys` and `rows`: the nodes, padded for the sweeps.
     stride: usize,
-    heaps: Vec<BinaryHeap<Candidate>>,
+    heaps: Heaps,
     /// Smallest key on the arc u→v at `u * stride + v`, never above ϱ_u.
     keys: Vec<f64>,
     /// The row of that key; [`NOWHERE`] where it is only the bound ϱ_u.
@@ -97,7 +68,7 @@ impl<T: Real> Arcs<T> {
         Self {
             nodes,
             stride,
-            heaps: vec![BinaryHeap::new(); nodes * stride],
+            heaps: Heaps::new(nodes * stride),
             keys: vec![f64::INFINITY; nodes * stride],
             rows: vec![NOWHERE; nodes * stride],
             bounds: vec![f64::NEG_INFINITY; nodes],
@@ -106,7 +77,7 @@ impl<T: Real> Arcs<T> {
             listed: vec![0; nodes],
             arrived: vec![Vec::new(); nodes],
             line: vec![T::zero(); nodes],
-            shifted: vec![0.0; nodes],
+            shifted: vec![f64::INFINITY; stride],
         }
     }
 
@@ -138,7 +109,7 @@ impl<T: Real> Arcs<T> {
         let is_all = now == members.len();
         let bound = if is_all {
             let worst = members.iter().map(|m| m.0).filter(|r| r.is_finite());
-            let wider = STEP * worst.fold(old, f64::max);
+            let wider = worst.fold(STEP * old.max(0.0), f64::max);
             if wider > old { wider } else { f64::INFINITY }
         } else {
             let rest = &mut members[before..];
@@ -149,6 +120,11 @@ impl<T: Real> Arcs<T> {
         };
         self.listed[u] = now;
         self.bounds[u] = bound;
+        for at in u * self.stride..u * self.stride + self.nodes {
+            if self.rows[at] == NOWHERE {
+                self.keys[at] = bound;
+            }
+        }
         let mut kept_back = false;
         // Rows listed before have their keys up to the old bound in the heaps already.
         for at in 0..now {
@@ -158,10 +134,7 @@ impl<T: Real> Arcs<T> {
             if place.third > bound {
                 // At most its second best column is near: no need to read the row.
                 if place.regret > above && place.regret <= bound {
-                    self.heaps[u * self.stride + place.next as usize].push(Candidate {
-                        key: place.regret,
-                        row: i,
-                    });
+                    self.push(u, place.next as usize, place.regret, i);
                 }
                 kept_back |= place.third < f64::INFINITY;
                 kept_back |= place.regret > bound && place.regret < f64::INFINITY;
@@ -176,9 +149,21 @@ impl<T: Real> Arcs<T> {
         self.arrived[u] = arrived;
         if is_all && !kept_back {
             self.bounds[u] = f64::INFINITY;
+            for at in u * self.stride..u * self.stride + self.nodes {
+                if self.rows[at] == NOWHERE {
+                    self.keys[at] = f64::INFINITY;
+                }
+            }
         }
-        for v in 0..self.nodes {
-            self.refresh(holdings, u, v);
+    }
+
+    /// Adds a row to an arc.
+    fn push(&mut self, u: usize, v: usize, key: f64, row: u32) {
+        let at = u * self.stride + v;
+        self.heaps.push(at, Candidate { key, row });
+        if key < self.keys[at] || self.rows[at] == NOWHERE {
+            self.keys[at] = key;
+            self.rows[at] = row;
         }
     }
 
@@ -197,17 +182,20 @@ impl<T: Real> Arcs<T> {
         }
         let Self { line, shifted, .. } = self;
         table.shifted(i as usize, &mut line[..table.nodes() - 1], shifted);
-        let (here, bound) = (self.shifted[u], self.bounds[u]);
+        let here = core::mem::replace(&mut self.shifted[u], f64::INFINITY);
+        let bound = self.bounds[u];
         let mut kept_back = false;
-        for v in 0..self.nodes {
-            let key = self.shifted[v] - here;
-            if v == u || !(key < f64::INFINITY) {
+        for group in (0..self.stride).step_by(LANES) {
+            let (near, far) = around(&self.shifted[group..], here, bound);
+            kept_back |= far;
+            if !near {
                 continue;
             }
-            if key > bound {
-                kept_back = true;
-            } else if !(key <= above) {
-                self.heaps[u * self.stride + v].push(Candidate { key, row: i });
+            for v in group..group + LANES {
+                let key = self.shifted[v] - here;
+                if key <= bound && key < f64::INFINITY && !(key <= above) {
+                    self.push(u, v, key, i);
+                }
             }
         }
         kept_back
@@ -222,28 +210,23 @@ impl<T: Real> Arcs<T> {
         u: usize,
     ) {
         self.arrived[u].push(i);
-        if self.bounds[u] == f64::NEG_INFINITY {
-            // Nothing of this column is listed yet; the row will be offered with the rest.
-            return;
-        }
-        self.offer(table, holdings, i, u, f64::NEG_INFINITY);
-        let here = self.shifted[u];
-        for v in 0..self.nodes {
-            let at = u * self.stride + v;
-            let key = self.shifted[v] - here;
-            let better = key < self.keys[at] || (key == self.keys[at] && self.rows[at] == NOWHERE);
-            if v != u && better && key < f64::INFINITY {
-                self.keys[at] = key;
-                self.rows[at] = i;
-            }
+        // Where nothing of the column is listed yet the row will be offered with the rest.
+        if self.bounds[u] > f64::NEG_INFINITY {
+            self.offer(table, holdings, i, u, f64::NEG_INFINITY);
         }
     }
 
     /// Row `i` has left column `u`.
     pub(super) fn leave(&mut self, holdings: &Holdings, i: u32, u: usize) {
-        for v in 0..self.nodes {
-            if self.rows[u * self.stride + v] == i {
-                self.refresh(holdings, u, v);
+        for group in (0..self.stride).step_by(LANES) {
+            let rows = &self.rows[u * self.stride + group..][..LANES];
+            if !rows.iter().fold(false, |any, &row| any | (row == i)) {
+                continue;
+            }
+            for v in group..group + LANES {
+                if self.rows[u * self.stride + v] == i {
+                    self.refresh(holdings, u, v);
+                }
             }
         }
     }
@@ -251,15 +234,13 @@ impl<T: Real> Arcs<T> {
     /// Looks up the cheapest row on the arc that still holds mass in `u`.
     fn refresh(&mut self, holdings: &Holdings, u: usize, v: usize) {
         let at = u * self.stride + v;
-        let heap = &mut self.heaps[at];
-        while let Some(top) = heap.peek() {
+        while let Some(top) = self.heaps.peek(at) {
             if holdings.held(top.row as usize, u as u32) > 0.0 {
-                // Not below its bound for long: `offer` admits keys up to ϱ_u only.
                 self.keys[at] = top.key;
                 self.rows[at] = top.row;
                 return;
             }
-            heap.pop();
+            self.heaps.pop(at);
         }
         self.keys[at] = self.bounds[u];
         self.rows[at] = NOWHERE;
@@ -276,13 +257,13 @@ impl<T: Real> Arcs<T> {
         need: f64,
         out: &mut Vec<(u32, f64, f64)>,
     ) -> f64 {
-        let heap = &mut self.heaps[u * self.stride + v];
+        let heap = u * self.stride + v;
         let mut sum = 0.0;
         while sum < need {
-            let Some(&top) = heap.peek().filter(|c| c.key <= limit) else {
+            let Some(top) = self.heaps.peek(heap).filter(|c| c.key <= limit) else {
                 break;
             };
-            heap.pop();
+            self.heaps.pop(heap);
             let again = out.last().is_some_and(|last| last.0 == top.row);
             let mass = holdings.held(top.row as usize, u as u32);
             if !again && mass > 0.0 {
@@ -301,8 +282,22 @@ impl<T: Real> Arcs<T> {
         v: usize,
         rows: &[(u32, f64, f64)],
     ) {
-        let heap = &mut self.heaps[u * self.stride + v];
-        heap.extend(rows.iter().map(|&(row, key, _)| Candidate { key, row }));
+        for &(row, key, _) in rows {
+            self.heaps.push(u * self.stride + v, Candidate { key, row });
+        }
         self.refresh(holdings, u, v);
     }
+}
+
+/// Whether any of the first [`LANES`] shifted costs is within `bound` of `here`, and whether any finite
+/// one is beyond.
+#[inline(always)]
+fn around(shifted: &[f64], here: f64, bound: f64) -> (bool, bool) {
+    let (mut near, mut far) = (false, false);
+    for &h in &shifted[..LANES] {
+        let key = h - here;
+        near |= key <= bound;
+        far |= (key > bound) & (key < f64::INFINITY);
+    }
+    (near, far)
 }

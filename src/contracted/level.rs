@@ -154,6 +154,41 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         start.zip(&self.moved).map(|(g, d)| g + d).collect()
     }
 
+    /// Prices at which the columns that hold too much would lose just that, if all others kept theirs:
+    /// each price falls to the regret at which enough of the column's mass goes elsewhere. Far from the
+    /// optimum, where whole crowds have to move, this is worth hundreds of rounds; near it, where every
+    /// row that leaves lands in a neighbour that has moved too, it is worth nothing.
+    pub(super) fn lowered(&self) -> Vec<f64> {
+        let mut prices = self.prices();
+        let mut leavers: Vec<(u32, f64, f64)> = Vec::new();
+        for (i, place) in self.places.iter().enumerate() {
+            let crowded = |&u: &u32| u != NOWHERE && self.surplus[u as usize] > 0.0;
+            if let Some(u) = self.holdings.whole(i).filter(crowded)
+                && place.regret < f64::INFINITY
+            {
+                leavers.push((u, place.regret, self.holdings.mass(i)));
+            }
+        }
+        leavers.sort_unstable_by(|a, b| {
+            let by_key = a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+            by_key.then(a.2.total_cmp(&b.2))
+        });
+        for leavers in leavers.chunk_by(|a, b| a.0 == b.0) {
+            let u = leavers[0].0 as usize;
+            let mut gone = 0.0;
+            let mut drop = 0.0;
+            for &(_, regret, mass) in leavers {
+                if gone >= self.surplus[u] {
+                    break;
+                }
+                gone += mass;
+                drop = regret;
+            }
+            prices[u] -= drop;
+        }
+        prices
+    }
+
     /// Mass that is not where it should be.
     pub(super) fn misplaced(&self) -> f64 {
         let (mut over, mut under) = (0.0, 0.0);
@@ -198,9 +233,9 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             }
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
 
-            paths.restart((0..nodes).filter(|&u| self.surplus[u] > SPECK * self.wanted[u]));
-            let mut horizon = 0.0;
-            let mut reached = 0;
+            let spare = |u: &usize| self.surplus[*u] > SPECK * self.wanted[*u];
+            paths.restart((0..nodes).filter(spare), &lacking);
+            let (mut reached, mut horizon) = (0, 0.0);
             while reached < lacks.min(enough) {
                 let Some(v) = paths.nearest() else { break };
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
@@ -208,11 +243,11 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     paths.revise(u, |w| arcs.keys(w), &self.moved);
                     continue;
                 }
+                paths.settle(v, arcs.keys(v), &self.moved);
                 if lacking[v] {
                     reached += 1;
                     horizon = paths.distance(v);
                 }
-                paths.settle(v, arcs.keys(v), &self.moved);
             }
             if reached == 0 {
                 return self.stuck();
@@ -221,8 +256,8 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 self.moved[v] += paths.distance(v).min(horizon);
             }
             // The arcs of the forest are tight now; their keys say what may travel along them.
-            for (key, v) in limits.iter_mut().zip(0..nodes) {
-                *key = paths.parent(v).map_or(0.0, |u| arcs.keys(u)[v]);
+            for &v in paths.settled() {
+                limits[v] = paths.parent(v).map_or(0.0, |u| arcs.keys(u)[v]);
             }
             // Paths share arcs, and the first to come empties them: seeking many more columns than
             // were served last time is wasted.

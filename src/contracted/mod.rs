@@ -31,6 +31,7 @@
 
 mod arcs;
 mod forest;
+mod heaps;
 mod holdings;
 mod level;
 mod paths;
@@ -52,6 +53,13 @@ const COARSEST_PER_COLUMN: usize = 4;
 
 /// How many times more rows the next level has.
 const REFINEMENT: usize = 4;
+
+/// Where more than this share of the mass is misplaced, prices are lowered before single rows move …
+const CROWDED: f64 = 0.05;
+
+/// … again and again while that finds a place for this share of the mass at least: about what the
+/// rounds would take as long for as the pass over the costs.
+const RELIEF: f64 = 0.01;
 
 /// Exact optimal transport by shortest augmenting paths on the graph of the columns.
 ///
@@ -211,29 +219,36 @@ impl Contracted {
             let Some(mass) = sampled_mass(marginals, &chosen) else {
                 continue;
             };
-            let table = Table::new(problem.cost(), slack, Some(chosen), prices);
-            let (places, _) = table.places();
-            let mut level = Level::new(table, places, mass, &wanted);
+            let mut level = settled_down(prices, |prices| {
+                let table = Table::new(problem.cost(), slack, Some(chosen.clone()), prices);
+                let (places, _) = table.places();
+                Level::new(table, places, mass.clone(), &wanted)
+            });
             // Stranded here says nothing about the whole; whatever the prices are, they are a start.
             level.run(&mut go_on);
             prices = level.prices();
         }
 
-        let table = Table::new(problem.cost(), slack, None, prices);
-        let (places, misfit) = table.places();
-        if let Some(Misfit { row, col, value }) = misfit {
-            return Err(Error::Cost { row, col, value });
-        }
         let mut mass = marginals.rows().to_vec();
         mass.push(slack.row);
-        if let Some(i) = (0..n).find(|&i| mass[i] > 0.0 && places[i].home == NOWHERE) {
-            return Err(Error::Blocked {
-                side: Side::Rows,
-                index: i,
-                mass: mass[i],
-            });
+        let mut wrong = None;
+        let mut level = settled_down(prices, |prices| {
+            let table = Table::new(problem.cost(), slack, None, prices);
+            let (places, misfit) = table.places();
+            if let Some(Misfit { row, col, value }) = misfit {
+                wrong = Some(Error::Cost { row, col, value });
+            } else if let Some(i) = (0..n).find(|&i| mass[i] > 0.0 && places[i].home == NOWHERE) {
+                wrong = Some(Error::Blocked {
+                    side: Side::Rows,
+                    index: i,
+                    mass: mass[i],
+                });
+            }
+            Level::new(table, places, mass.clone(), &wanted)
+        });
+        if let Some(error) = wrong {
+            return Err(error);
         }
-        let mut level = Level::new(table, places, mass, &wanted);
         if let End::Stranded(stranded) = level.run(&mut go_on) {
             return Err(blocked(problem).unwrap_or(Error::Infeasible {
                 stranded,
@@ -434,6 +449,23 @@ fn transposed(error: Error) -> Error {
         },
         other => other,
     }
+}
+
+/// The level at the given prices, or at those one gets to by lowering the prices of crowded columns
+/// while that helps.
+fn settled_down<'a, T: Real, C: Cost<T>>(
+    prices: Vec<f64>,
+    mut at: impl FnMut(Vec<f64>) -> Level<'a, T, C>,
+) -> Level<'a, T, C> {
+    let mut level = at(prices);
+    while level.misplaced() > CROWDED * level.total() {
+        let next = at(level.lowered());
+        if !(next.misplaced() < level.misplaced() - RELIEF * level.total()) {
+            break;
+        }
+        level = next;
+    }
+    level
 }
 
 fn coarsest(cols: usize) -> usize {

@@ -14,45 +14,62 @@ pub(super) const SOURCE: u64 = u64::MAX;
 /// The shortest-path forest found so far.
 #[derive(Debug)]
 pub(super) struct Paths {
+    nodes: usize,
+    /// Distances of the settled nodes.
     distance: Vec<f64>,
-    /// Distances of the nodes that are not settled; +∞ for the others.
+    /// Distances of the nodes that are not settled; NaN, which no path is shorter than, for the others.
     open: Vec<f64>,
-    /// The least of them.
-    least: f64,
+    /// Added to the last bit of an open distance before it is compared: of several nodes equally near
+    /// those with a zero come first.
+    rank: Vec<u64>,
+    nearest: Option<usize>,
     // As wide as a distance, so that both fit the same vectors.
     parent: Vec<u64>,
     /// Nodes in the order in which they were settled.
     settled: Vec<usize>,
+    /// Room for [`revise`](Self::revise).
+    children: Vec<usize>,
 }
 
 impl Paths {
     pub(super) fn new(nodes: usize) -> Self {
         let padded = nodes.next_multiple_of(LANES);
         Self {
+            nodes,
             distance: vec![f64::INFINITY; padded],
-            open: vec![f64::INFINITY; padded],
-            least: f64::INFINITY,
+            open: vec![f64::NAN; padded],
+            rank: vec![1; padded],
+            nearest: None,
             parent: vec![SOURCE; padded],
             settled: Vec::with_capacity(nodes),
+            children: Vec::new(),
         }
     }
 
-    /// Forgets everything and starts from the given sources.
-    pub(super) fn restart(&mut self, sources: impl Iterator<Item = usize>) {
-        self.distance.fill(f64::INFINITY);
-        self.open.fill(f64::INFINITY);
-        self.least = f64::INFINITY;
+    /// Forgets everything and starts from the given sources. Of nodes equally near those that are
+    /// `wanted` are settled first: a slack row ties most columns together, and all of them would
+    /// otherwise be settled before the one that ends the search.
+    pub(super) fn restart(&mut self, sources: impl Iterator<Item = usize>, wanted: &[bool]) {
+        self.open[..self.nodes].fill(f64::INFINITY);
+        self.nearest = None;
         self.parent.fill(SOURCE);
         self.settled.clear();
+        for (rank, wanted) in self.rank.iter_mut().zip(wanted) {
+            *rank = u64::from(!wanted);
+        }
         for s in sources {
-            self.distance[s] = 0.0;
             self.open[s] = 0.0;
-            self.least = 0.0;
+            self.nearest = self.nearest.or(Some(s));
         }
     }
 
+    /// The distance of a settled node; of another one no more than it will turn out to be.
     pub(super) fn distance(&self, v: usize) -> f64 {
-        self.distance[v]
+        if self.open[v].is_nan() {
+            self.distance[v]
+        } else {
+            self.open[v]
+        }
     }
 
     /// The node before `v`; `None` where `v` is a source.
@@ -68,31 +85,25 @@ impl Paths {
 
     /// The nearest node that is not settled.
     pub(super) fn nearest(&self) -> Option<usize> {
-        if self.least == f64::INFINITY {
-            return None;
-        }
-        let is_it = |&d: &f64| d == self.least;
-        let group = lanes(&self.open)
-            .iter()
-            .position(|group| group.iter().fold(false, |any, d| any | is_it(d)))?;
-        let lane = lanes(&self.open)[group].iter().position(is_it)?;
-        Some(group * LANES + lane)
+        self.nearest
     }
 
     /// Settles `u` and relaxes its arcs, of length `keys[v] + moved[u] − moved[v]`.
     pub(super) fn settle(&mut self, u: usize, keys: &[f64], moved: &[f64]) {
-        self.open[u] = f64::INFINITY;
+        let base = core::mem::replace(&mut self.open[u], f64::NAN);
+        self.distance[u] = base;
         self.settled.push(u);
-        self.least = relax::<u64>(
-            self.distance[u],
+        let nearest = relax::<u64>(
+            base,
             u as u64,
             moved[u],
             keys,
             moved,
-            &mut self.distance,
+            &self.rank,
             &mut self.open,
             &mut self.parent,
         );
+        self.nearest = (nearest < self.open.len()).then_some(nearest);
     }
 
     /// The arcs out of the settled node `u` have become longer: finds its open children their shortest
@@ -103,23 +114,41 @@ impl Paths {
         keys: impl Fn(usize) -> &'k [f64],
         moved: &[f64],
     ) {
-        for v in 0..self.open.len() {
-            if self.open[v] == f64::INFINITY || self.parent[v] != u as u64 {
-                continue;
+        self.children.clear();
+        for v in 0..self.nodes {
+            if self.parent[v] == u as u64 && !self.open[v].is_nan() {
+                self.children.push(v);
+                self.open[v] = f64::INFINITY;
+                self.parent[v] = SOURCE;
             }
-            self.distance[v] = f64::INFINITY;
-            self.parent[v] = SOURCE;
-            for &w in &self.settled {
-                let reach = self.distance[w] + length(keys(w)[v], moved[w], moved[v]);
-                if reach < self.distance[v] {
-                    self.distance[v] = reach;
+        }
+        // Line by line, as the keys lie in memory.
+        for &w in &self.settled {
+            let (keys, base) = (keys(w), self.distance[w]);
+            for &v in &self.children {
+                let reach = base + length(keys[v], moved[w], moved[v]);
+                if reach < self.open[v] {
+                    self.open[v] = reach;
                     self.parent[v] = w as u64;
                 }
             }
-            self.open[v] = self.distance[v];
         }
-        self.least = self.open.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut nearest = (f64::INFINITY, None);
+        for v in 0..self.nodes {
+            let order = ranked(self.open[v], self.rank[v]);
+            if order < nearest.0 {
+                nearest = (order, Some(v));
+            }
+        }
+        self.nearest = nearest.1;
     }
+}
+
+/// The distance of an open node, a last bit more where it comes later among equals. +∞ and NaN become
+/// NaN or stay, and compare as less than nothing.
+#[inline(always)]
+fn ranked(open: f64, rank: u64) -> f64 {
+    f64::from_bits(open.to_bits() + rank)
 }
 
 /// Rounding can make a tight arc slightly negative; it is then tight.
@@ -141,44 +170,51 @@ fn lanes_mut<X>(values: &mut [X]) -> &mut [[X; LANES]] {
 }
 
 dispatch! {
-    /// Relaxes the arcs of one node; returns the least open distance. Selections, not branches, and a
-    /// minimum per lane: this is most of the work of a round.
+    /// Relaxes the arcs of one node; returns the nearest open node, or the number of nodes where none
+    /// is reached. Selections, not branches, and a minimum per lane: this is most of the work of a round.
     fn relax<N: Copy>(
         base: f64,
         from: N,
         moved_from: f64,
         keys: &[f64],
         moved: &[f64],
-        distance: &mut [f64],
+        rank: &[u64],
         open: &mut [f64],
         parent: &mut [N],
-    ) -> f64 {
+    ) -> usize {
+        let none = open.len();
         let mut least = [f64::INFINITY; LANES];
-        let arcs = lanes(keys).iter().zip(lanes(moved));
-        let reached = lanes_mut(distance)
-            .iter_mut()
-            .zip(lanes_mut(open))
-            .zip(lanes_mut(parent));
-        for ((keys, moved), ((distance, open), parent)) in arcs.zip(reached) {
+        let mut least_at = [0u64; LANES];
+        let arcs = lanes(keys).iter().zip(lanes(moved)).zip(lanes(rank));
+        let reached = lanes_mut(open).iter_mut().zip(lanes_mut(parent));
+        for (at, (((keys, moved), rank), (open, parent))) in (0u64..).zip(arcs.zip(reached)) {
             let mut reach = [0.0; LANES];
             let mut nearer = [false; LANES];
             for v in 0..LANES {
                 reach[v] = base + length(keys[v], moved_from, moved[v]);
-                nearer[v] = reach[v] < distance[v];
+                nearer[v] = reach[v] < open[v];
             }
             // Most nodes bring nothing new to most others.
             if nearer.iter().fold(false, |any, &n| any | n) {
                 for v in 0..LANES {
-                    distance[v] = if nearer[v] { reach[v] } else { distance[v] };
                     open[v] = if nearer[v] { reach[v] } else { open[v] };
                     parent[v] = if nearer[v] { from } else { parent[v] };
                 }
             }
             for v in 0..LANES {
-                least[v] = if open[v] < least[v] { open[v] } else { least[v] };
+                let order = ranked(open[v], rank[v]);
+                let nearest = order < least[v];
+                least[v] = if nearest { order } else { least[v] };
+                least_at[v] = if nearest { at } else { least_at[v] };
             }
         }
-        least.into_iter().fold(f64::INFINITY, f64::min)
+        let mut nearest = (f64::INFINITY, none);
+        for v in 0..LANES {
+            if least[v] < nearest.0 {
+                nearest = (least[v], least_at[v] as usize * LANES + v);
+            }
+        }
+        nearest.1
     }
 }
 
@@ -216,7 +252,7 @@ mod tests {
             }
             let search = || {
                 let mut paths = Paths::new(n);
-                paths.restart(core::iter::once(0));
+                paths.restart(core::iter::once(0), &[]);
                 while let Some(v) = paths.nearest() {
                     paths.settle(v, &keys[v], &moved);
                 }

@@ -202,7 +202,7 @@ impl NetworkSimplex {
 }
 
 impl NetworkSimplex {
-    fn goes_coarse_to_fine<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+    pub(crate) fn goes_coarse_to_fine<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
         match self.start {
             Start::RowMinimum => false,
             Start::Multiscale => true,

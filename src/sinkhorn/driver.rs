@@ -1,6 +1,7 @@
 //! The loop: sweep, measure, step.
 
 use super::anderson::Anderson;
+use super::stride::{Stride, Verdict};
 use crate::solver::Observer;
 use crate::sweep::{Backend, Target};
 use crate::{Error, Progress, Side, Status};
@@ -46,10 +47,15 @@ const RISES: usize = 3;
 /// On a plateau the violation is the same up to less than this share wherever one goes.
 const FLAT: f64 = 1e-6;
 
-/// Sweeps without a per cent of improvement after which plain steps take over for a while: [`SOBER`] of them,
-/// twice as many each time it happens again, up to [`MOST_SOBER`].
-const GIDDY: usize = 40;
-const SOBER: usize = 10;
+/// Sweeps without a per cent of improvement after which strides take over: on level ground soon, elsewhere
+/// only when combinations have been wandering for long. Level is where a step changes the violation by less
+/// than a share of [`LEVEL`].
+const WANDERING: usize = 40;
+const LEVEL_FOR: usize = 4;
+const LEVEL: f64 = 1e-4;
+
+/// Plain steps before combinations are tried again, twice as many each time without improvement.
+const SOBER: usize = 4;
 const MOST_SOBER: usize = 160;
 
 /// How often a combination that went too far is cut to a quarter before the plain step is taken instead.
@@ -143,7 +149,21 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         if self.target.wanted[k] > 0.0 && sums[k] < 1e-30 * self.target.wanted[k] {
             step[k] = self.slack_step(g)?;
         }
+        self.centre(step);
         Ok(self.target.violation(sums))
+    }
+
+    /// Takes from a step what moves all columns alike. That changes nothing, so nothing holds it back:
+    /// combinations of steps would pile it up until the potentials have no digits left for their differences.
+    fn centre(&self, step: &mut [f64]) {
+        let wanted = &self.target.wanted;
+        let pull: f64 = step.iter().zip(wanted).map(|(r, w)| r * w).sum();
+        let mean = pull / wanted.iter().sum::<f64>();
+        for (r, &w) in step.iter_mut().zip(wanted) {
+            if w > 0.0 {
+                *r -= mean;
+            }
+        }
     }
 
     /// Adds the slack row to log-sums of real rows.
@@ -188,6 +208,24 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         Ok(self.target.wanted[k].ln() - log)
     }
 
+    /// What every column still wants.
+    fn missing<'s>(&'s self, sums: &'s [f64]) -> impl Iterator<Item = f64> + 's {
+        self.target.wanted.iter().zip(sums).map(|(w, s)| w - s)
+    }
+
+    /// The plain step as a move of the potentials; columns without mass stay where they are.
+    fn direction(&self, g: &[f64], step: &[f64]) -> Vec<f64> {
+        let both = g.iter().zip(step);
+        both.map(|(&g, r)| {
+            if g > f64::NEG_INFINITY {
+                self.epsilon * r
+            } else {
+                0.0
+            }
+        })
+        .collect()
+    }
+
     fn run(&mut self, start: Vec<f64>) -> Result<Outcome, Error> {
         let size = start.len();
         let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
@@ -204,8 +242,10 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         let mut daring = false;
         let (mut best, mut since_best) = (violation, 0usize);
         let (mut rises, mut cuts) = (0usize, 0usize);
-        // Plain steps still to take, how many it will be the next time, and sweeps since the last of them.
-        let (mut plain_left, mut sober, mut giddy) = (0usize, SOBER, 0usize);
+        // Strides under way, how many there will be the next time, sweeps since the last of them without
+        // improvement, and how many of those were on level ground.
+        let mut stride: Option<Stride> = None;
+        let (mut sober, mut wandering, mut level) = (SOBER, 0usize, 0usize);
         let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
         let status = loop {
             let progress = Progress {
@@ -227,10 +267,10 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             }
             if violation < 0.99 * best {
                 (best, since_best) = (violation, 0);
-                (rises, sober, giddy) = (0, SOBER, 0);
+                (rises, sober, wandering) = (0, SOBER, 0);
             } else {
                 since_best += 1;
-                giddy += 1;
+                wandering += 1;
                 let patience = if self.backend.resolution() > 0.1 * violation {
                     PATIENCE / 10
                 } else {
@@ -239,6 +279,20 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
                 if since_best > patience && violation < 1e3 * self.backend.resolution().max(1e-15) {
                     break Status::Stalled;
                 }
+            }
+            if let Some(mut on) = stride.take() {
+                if on.judge(self.missing(&sums)) == Verdict::Accepted {
+                    accepted = violation;
+                    on.go_on(&g, self.direction(&g, &step), self.missing(&sums));
+                }
+                if !on.is_plain() || on.taken < sober {
+                    on.next(self.epsilon, &mut g);
+                    stride = Some(on);
+                    violation = self.measure(&g, &mut sums, &mut step)?;
+                    continue;
+                }
+                sober = (2 * sober).min(MOST_SOBER);
+                (wandering, level, daring, cuts, rises) = (0, 0, false, 0, 0);
             }
             let limit = if rises < RISES { 1.5 } else { 1.0 - FLAT };
             if daring && !(violation <= limit * accepted) {
@@ -259,34 +313,34 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             } else {
                 cuts = 0;
                 rises += usize::from(!(violation < (1.0 - FLAT) * accepted));
+                let is_level = (violation - accepted).abs() <= LEVEL * accepted;
+                level = if is_level { level + 1 } else { 0 };
                 accepted = violation;
-                for (((x, &g), p), &r) in x.iter_mut().zip(&g).zip(&mut plain).zip(&step) {
-                    *x = if g > f64::NEG_INFINITY {
-                        g / self.epsilon
-                    } else {
-                        0.0
-                    };
-                    *p = g + self.epsilon * r;
-                }
-                if giddy >= GIDDY && plain_left == 0 {
+                if self.limits.memory > 0 && (level > LEVEL_FOR || wandering >= WANDERING) {
                     anderson.forget();
-                    plain_left = sober;
-                    sober = (2 * sober).min(MOST_SOBER);
-                }
-                if plain_left > 0 {
-                    (plain_left, giddy, daring) = (plain_left - 1, 0, false);
+                    let on = Stride::new(&g, self.direction(&g, &step), self.missing(&sums));
+                    on.next(self.epsilon, &mut g);
+                    stride = Some(on);
                 } else {
+                    for (((x, &g), p), &r) in x.iter_mut().zip(&g).zip(&mut plain).zip(&step) {
+                        *x = if g > f64::NEG_INFINITY {
+                            g / self.epsilon
+                        } else {
+                            0.0
+                        };
+                        *p = g + self.epsilon * r;
+                    }
                     anderson.propose(&x, &step, &mut next);
                     daring = anderson.is_warm();
-                }
-                if daring {
-                    for (g, &n) in g.iter_mut().zip(&next) {
-                        if *g > f64::NEG_INFINITY {
-                            *g = self.epsilon * n;
+                    if daring {
+                        for (g, &n) in g.iter_mut().zip(&next) {
+                            if *g > f64::NEG_INFINITY {
+                                *g = self.epsilon * n;
+                            }
                         }
+                    } else {
+                        g.copy_from_slice(&plain);
                     }
-                } else {
-                    g.copy_from_slice(&plain);
                 }
             }
             violation = self.measure(&g, &mut sums, &mut step)?;

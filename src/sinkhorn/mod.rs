@@ -12,6 +12,7 @@
 mod anderson;
 mod driver;
 mod epsilon;
+mod stride;
 
 use core::ops::ControlFlow;
 

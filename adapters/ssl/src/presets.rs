@@ -62,6 +62,7 @@ pub fn paper(dataset: Kind, labels: usize) -> Settings {
         checkpoint_every: 1 << 12,
         keep: 2,
         device: "cpu".to_owned(),
+        lp: None,
     }
 }
 

@@ -730,3 +730,43 @@ fn folders_with_parts() {
         Err(DataError::Missing { .. })
     ));
 }
+
+/// Two JPEG files of Pillow, 16×8: the left half (200, 30, 40) and the right (20, 60, 180); all grey 77.
+///
+/// `im = Image.new('RGB', (16, 8), (200, 30, 40)); im.paste((20, 60, 180), (8, 0, 16, 8))`, saved with
+/// `quality=95, subsampling=0`; `Image.new('L', (16, 8), 77)`, saved with `quality=90`.
+#[test]
+fn jpeg_files_are_decoded() {
+    let colour = include_bytes!("fixtures/two-colours.jpg");
+    let grey = include_bytes!("fixtures/grey.jpg");
+    let dir = Scratch::new("folder-jpeg");
+    for part in ["train", "test"] {
+        dir.write(&format!("{part}/colour/a.jpg"), colour);
+        dir.write(&format!("{part}/grey/b.JPEG"), grey);
+    }
+    let set = folder::load(&dir.0, folder::Size::AsStored).unwrap();
+    assert_eq!((set.train.len(), set.test.len()), (2, 2));
+    let shape = Shape::Image {
+        height: 8,
+        width: 16,
+        channels: 3,
+    };
+    assert_eq!(set.shape(), shape);
+    // The code is lossy: within 3 levels of what was drawn.
+    let near = |pixel: &[u8], wanted: [u8; 3]| {
+        let off = pixel.iter().zip(wanted).map(|(a, b)| a.abs_diff(b)).max();
+        assert!(off.unwrap() <= 3, "{pixel:?} {wanted:?}");
+    };
+    let image = set.train.image(0).unwrap();
+    for y in 0..8 {
+        near(&image[3 * (16 * y)..][..3], [200, 30, 40]);
+        near(&image[3 * (16 * y + 15)..][..3], [20, 60, 180]);
+    }
+    near(&set.train.image(1).unwrap()[..3], [77, 77, 77]);
+
+    dir.write("train/colour/cut.jpg", &colour[..200]);
+    let text = folder::load(&dir.0, folder::Size::AsStored)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("cut.jpg") && text.contains("JPEG"), "{text}");
+}

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use candle_core::{DType, Device, Tensor};
 use earthmover_ssl::data::{Dataset, digits};
 use earthmover_ssl::methods::{MethodName, MethodSpec};
+use earthmover_ssl::nn::{Classifier, Init, Linear, Mode, Store};
 use earthmover_ssl::rng::Rng;
 use earthmover_ssl::trainer::{
     Ending, ModelSpec, Recorded, Settings, StepRecord, TrainError, Trainer, Watch,
@@ -195,4 +197,60 @@ fn damaged_checkpoints_and_other_settings_are_refused() {
     std::fs::write(path.join("checkpoints/step-00000007/state.json"), "{").unwrap();
     let refused = Trainer::resume(settings, data(), &path).unwrap_err();
     assert!(refused.to_string().contains("state.json"), "{refused}");
+}
+
+/// A network of a user's own: one linear map of the pixels.
+struct Logistic {
+    store: Store,
+    map: Linear,
+}
+
+impl Logistic {
+    fn boxed(seed: u64) -> Box<dyn Classifier> {
+        let mut store = Store::new(seed, DType::F32, &Device::Cpu);
+        let map = Linear::new(&mut store, "map", 64, 10, Init::linear(64, 10)).unwrap();
+        Box::new(Self { store, map })
+    }
+}
+
+impl Classifier for Logistic {
+    fn forward(&self, x: &Tensor, _: Mode) -> candle_core::Result<Tensor> {
+        self.map.forward(&x.flatten_from(1)?)
+    }
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn classes(&self) -> usize {
+        10
+    }
+}
+
+#[test]
+fn a_network_of_ones_own_resumes_too() {
+    let settings = settings(MethodName::Sla);
+    let (whole, parts) = (folder("own-whole"), folder("own-parts"));
+    let never = AtomicBool::new(false);
+    let mut a =
+        Trainer::with_model(settings.clone(), data(), Logistic::boxed(3), Some(&whole)).unwrap();
+    a.run(&never, &mut ()).unwrap();
+
+    let stop = AtomicBool::new(false);
+    // There is no checkpoint yet: it starts.
+    let mut b =
+        Trainer::resume_with_model(settings.clone(), data(), Logistic::boxed(3), &parts).unwrap();
+    let mut watch = StopAfter {
+        step: 11,
+        stop: &stop,
+    };
+    assert_eq!(b.run(&stop, &mut watch).unwrap(), Ending::Stopped);
+    drop(b);
+    // Other weights at first: the checkpoint's replace them.
+    let mut b =
+        Trainer::resume_with_model(settings.clone(), data(), Logistic::boxed(9), &parts).unwrap();
+    assert_eq!(b.steps_done(), 11);
+    b.run(&never, &mut ()).unwrap();
+    assert_eq!(fingerprint(&a, &whole), fingerprint(&b, &parts));
+    // The network of the settings is another one, and the error names a tensor it lacks.
+    let refused = Trainer::resume(settings, data(), &parts).unwrap_err();
+    assert!(refused.to_string().contains("no tensor"), "{refused}");
 }

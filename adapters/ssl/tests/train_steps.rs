@@ -258,3 +258,25 @@ fn the_report_shows_every_series_and_nothing_from_outside() {
     let error = report::write("", std::slice::from_ref(&root), &[], &page).unwrap_err();
     assert!(error.to_string().contains("steps.csv"), "{error}");
 }
+
+#[test]
+fn a_penalty_changes_the_run_and_only_when_it_is_asked_for() {
+    let with = |text: &str| {
+        run(Settings {
+            method: text.parse().unwrap(),
+            model: ModelSpec::Mlp(vec![32]),
+            ..small(MethodName::Freematch)
+        })
+    };
+    let losses = |k: &Keep| k.steps.iter().map(|r| r.labeled_loss).collect::<Vec<_>>();
+    let (off, zero, on) = (
+        with("freematch momentum=0.9"),
+        with("freematch momentum=0.9 fairness=0"),
+        with("freematch momentum=0.9 fairness=0.05"),
+    );
+    assert_eq!(losses(&off), losses(&zero));
+    // The first step's losses are from before any gradient; later ones are not.
+    assert_eq!(losses(&off)[0], losses(&on)[0]);
+    assert_ne!(losses(&off)[5..], losses(&on)[5..]);
+    assert!(losses(&on).iter().all(|l| l.is_finite()));
+}

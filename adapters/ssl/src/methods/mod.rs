@@ -7,6 +7,8 @@
 //! L = mean_labeled −log p(y | x)  +  λ · mean_i −w_i Σ_j q_ij log p(j | strong view of i)
 //! ```
 //!
+//! [`FreeMatch`] may add a [`Penalty`] on the strong views' mean prediction.
+//!
 //! | method | target q | weight w |
 //! | --- | --- | --- |
 //! | [`Sla`] | p^γ e^β, rescaled against abstention | 1 (rows sum to at most one) |
@@ -22,6 +24,7 @@
 //! that implements [`Method`] and one arm in [`MethodSpec::build`].
 
 mod aligned;
+mod fidelity;
 mod fixmatch;
 mod flexmatch;
 mod freematch;
@@ -34,6 +37,7 @@ mod supervised;
 use std::io::{Read, Write};
 
 pub use aligned::Aligned;
+pub use fidelity::{Fidelity, Source};
 pub use fixmatch::FixMatch;
 pub use flexmatch::FlexMatch;
 pub use freematch::FreeMatch;
@@ -113,6 +117,15 @@ impl Labels {
     }
 }
 
+/// A further term of the loss, a function of the model's probabilities P for the strong views.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Penalty {
+    /// Its value.
+    pub value: f64,
+    /// Its derivative by each entry of P: k numbers per example.
+    pub gradient: Vec<f32>,
+}
+
 /// What a method tells about itself for the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Insight {
@@ -124,7 +137,7 @@ pub struct Insight {
     pub shares: Option<Vec<f64>>,
     /// Iterations of the last solve.
     pub iterations: usize,
-    /// Seconds of the last solve.
+    /// Seconds the method took in the last step: labels, update and solve.
     pub seconds: f64,
 }
 
@@ -144,6 +157,24 @@ pub trait Method: Send {
     /// Where the slices do not fit or hold what is no log-probability.
     fn label(&mut self, batch: &Batch<'_>) -> Result<Labels, Error>;
 
+    /// Whether the loss has a [`penalty`](Self::penalty) too.
+    fn penalises(&self) -> bool {
+        false
+    }
+
+    /// A term added to the loss, given the log-probabilities of the batch's strong views and the labels it has
+    /// got. Called between [`label`](Self::label) and [`update`](Self::update), where [`penalises`](Self::penalises).
+    ///
+    /// # Errors
+    /// As [`label`](Self::label).
+    fn penalty(&mut self, strong: &Batch<'_>, labels: &Labels) -> Result<Penalty, Error> {
+        let _ = labels;
+        Ok(Penalty {
+            value: 0.0,
+            gradient: vec![0.0; strong.log_probs.len()],
+        })
+    }
+
     /// Takes the batch into account for the steps to come.
     ///
     /// # Errors
@@ -155,6 +186,16 @@ pub trait Method: Send {
     /// What to log after an update.
     fn insight(&self) -> Insight {
         Insight::default()
+    }
+
+    /// The allocation beside the linear programme it stands for, and the allocations of other `gammas` on the
+    /// same costs. Nothing where the method solves no such programme.
+    ///
+    /// # Errors
+    /// Where a γ is not a positive number, or a solver fails.
+    fn fidelity(&self, step: u64, gammas: &[f64]) -> Result<Vec<Fidelity>, Error> {
+        let _ = (step, gammas);
+        Ok(Vec::new())
     }
 
     /// Writes all that changes while training.

@@ -9,8 +9,9 @@
 //! rows of an array are assigned by a list of indices.
 
 use std::io::{Read, Write};
+use std::time::Instant;
 
-use super::{Batch, Insight, Labels, Method, unusable};
+use super::{Batch, Fidelity, Insight, Labels, Method, fidelity, unusable};
 use crate::Error;
 use crate::allocation::{LabelAllocator, Report, Schedule};
 
@@ -20,6 +21,8 @@ pub struct Sla {
     allocator: LabelAllocator,
     schedule: Schedule,
     last: Option<Report>,
+    /// Seconds of this step's labels, observation and solve.
+    seconds: f64,
 }
 
 impl Sla {
@@ -30,6 +33,7 @@ impl Sla {
             allocator,
             schedule,
             last: None,
+            seconds: 0.0,
         }
     }
 
@@ -42,15 +46,18 @@ impl Sla {
 
 impl Method for Sla {
     fn label(&mut self, batch: &Batch<'_>) -> Result<Labels, Error> {
+        let started = Instant::now();
         batch.check()?;
         let mut labels = Labels::none(batch.indices.len(), batch.classes);
         self.allocator
             .targets(batch.log_probs, &mut labels.targets)?;
         labels.weights.fill(1.0);
+        self.seconds = started.elapsed().as_secs_f64();
         Ok(labels)
     }
 
     fn update(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let started = Instant::now();
         batch.check()?;
         let k = batch.classes;
         let mut order: Vec<usize> = (0..batch.indices.len()).collect();
@@ -66,6 +73,7 @@ impl Method for Sla {
         self.allocator.observe(&indices, &log_probs)?;
         let rho = self.schedule.at(batch.step as usize, batch.steps as usize);
         self.last = Some(self.allocator.allocate(rho)?);
+        self.seconds += started.elapsed().as_secs_f64();
         Ok(())
     }
 
@@ -77,8 +85,12 @@ impl Method for Sla {
             scaling: Some(self.allocator.scaling()),
             shares: last.map(|r| r.mass.iter().map(|m| m / n).collect()),
             iterations: last.map_or(0, |r| r.iterations),
-            seconds: last.map_or(0.0, |r| r.seconds),
+            seconds: self.seconds,
         }
+    }
+
+    fn fidelity(&self, step: u64, gammas: &[f64]) -> Result<Vec<Fidelity>, Error> {
+        fidelity::compare(&self.allocator, step, gammas)
     }
 
     fn save(&self, writer: &mut dyn Write) -> Result<(), Error> {

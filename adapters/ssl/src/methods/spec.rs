@@ -197,6 +197,9 @@ pub enum MethodSpec {
     Freematch {
         /// Momentum of the averages.
         momentum: f64,
+        /// Weight of the fairness term.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        fairness: f64,
     },
     /// [`SoftMatch`].
     Softmatch {
@@ -205,6 +208,10 @@ pub enum MethodSpec {
     },
     /// [`Sla`].
     Sla(SlaSettings),
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// A schedule as written: `linear`, `constant:1`, `truncated:0.8`, `cosine:0:1`.
@@ -244,7 +251,8 @@ impl FromStr for MethodSpec {
 
 impl MethodSpec {
     /// Changes one setting: `gamma`, `tolerance`, `schedule`, `bounds` of SLA, `threshold` of the methods
-    /// that have a fixed one, `ramp` of pseudo-labelling, `momentum` of the moving averages.
+    /// that have a fixed one, `ramp` of pseudo-labelling, `momentum` of the moving averages,
+    /// `fairness` of FreeMatch.
     ///
     /// # Errors
     /// A sentence, where the method has no such setting or the value cannot be read.
@@ -276,9 +284,10 @@ impl MethodSpec {
                 "threshold",
             ) => *threshold = number()?,
             (Self::PseudoLabel { ramp }, "ramp") => *ramp = number()?,
-            (Self::Freematch { momentum } | Self::Softmatch { momentum }, "momentum") => {
+            (Self::Freematch { momentum, .. } | Self::Softmatch { momentum }, "momentum") => {
                 *momentum = number()?;
             }
+            (Self::Freematch { fairness, .. }, "fairness") => *fairness = number()?,
             _ => return Err(format!("{name} has no setting `{key}`")),
         }
         Ok(())
@@ -294,7 +303,10 @@ impl MethodSpec {
             MethodName::Fixmatch => Self::Fixmatch { threshold },
             MethodName::FixmatchDa => Self::FixmatchDa { threshold },
             MethodName::Flexmatch => Self::Flexmatch { threshold },
-            MethodName::Freematch => Self::Freematch { momentum },
+            MethodName::Freematch => Self::Freematch {
+                momentum,
+                fairness: 0.0,
+            },
             MethodName::Softmatch => Self::Softmatch { momentum },
             MethodName::Sla => Self::Sla(SlaSettings::default()),
         }
@@ -328,7 +340,8 @@ impl MethodSpec {
             Self::Fixmatch { threshold: t } => threshold("FixMatch", *t),
             Self::FixmatchDa { threshold: t } => threshold("FixMatch + DA", *t),
             Self::Flexmatch { threshold: t } => threshold("FlexMatch", *t),
-            Self::Freematch { .. } => "FreeMatch".to_owned(),
+            Self::Freematch { fairness: 0.0, .. } => "FreeMatch".to_owned(),
+            Self::Freematch { fairness, .. } => format!("FreeMatch (fairness {fairness})"),
             Self::Softmatch { .. } => "SoftMatch".to_owned(),
             Self::Sla(s) => {
                 let mut notes = Vec::new();
@@ -384,8 +397,9 @@ impl MethodSpec {
             Self::Flexmatch { threshold } => {
                 Box::new(FlexMatch::new(share("threshold", *threshold)?, examples, k))
             }
-            Self::Freematch { momentum } => {
-                Box::new(FreeMatch::new(share("method momentum", *momentum)?, k))
+            Self::Freematch { momentum, fairness } => {
+                let momentum = share("method momentum", *momentum)?;
+                Box::new(FreeMatch::new(momentum, k).fairness(share("fairness", *fairness)?))
             }
             Self::Softmatch { momentum } => {
                 Box::new(SoftMatch::new(share("method momentum", *momentum)?, k))

@@ -1,10 +1,30 @@
 //! Axes: ranges of data, round tick positions, numbers as people write them.
 
+/// How values are spread along a side of a plot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// Evenly, with zero inside.
+    FromZero,
+    /// By their logarithm; values that have none are not shown.
+    Logarithmic,
+}
+
+impl Scale {
+    /// Whether a value has a place.
+    pub(super) fn shows(self, value: f64) -> bool {
+        value.is_finite() && (self != Self::Logarithmic || value > 0.0)
+    }
+}
+
 /// A range of data shown along a side of a plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
+    logarithmic: bool,
 }
 
 impl Axis {
@@ -25,6 +45,47 @@ impl Axis {
         Self {
             low: (low / step).floor() * step,
             high: (high / step).ceil() * step,
+            logarithmic: false,
+        }
+    }
+
+    /// Exactly this range.
+    pub(super) fn between(low: f64, high: f64) -> Self {
+        Self {
+            low,
+            high,
+            logarithmic: false,
+        }
+    }
+
+    /// The range of some numbers at a scale.
+    pub(super) fn scaled(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+        match scale {
+            Scale::Linear => Self::around(values),
+            Scale::FromZero => Self::from_zero(values),
+            Scale::Logarithmic => Self::decades(values),
+        }
+    }
+
+    /// Whole powers of ten around the positive ones of some numbers.
+    fn decades(values: impl Iterator<Item = f64>) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values.filter(|v| Scale::Logarithmic.shows(*v)) {
+            low = low.min(value.log10());
+            high = high.max(value.log10());
+        }
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        // 1000 is a power of ten though its computed logarithm may be a hair off.
+        let (low, mut high) = ((low + 1e-9).floor(), (high - 1e-9).ceil());
+        if high <= low {
+            high = low + 1.0;
+        }
+        Self {
+            low: 10f64.powf(low),
+            high: 10f64.powf(high),
+            logarithmic: true,
         }
     }
 
@@ -35,11 +96,25 @@ impl Axis {
 
     /// Where a value lies, 0 at the low and 1 at the high end.
     pub(super) fn place(self, value: f64) -> f64 {
-        ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+        let place = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        place.clamp(0.0, 1.0)
     }
 
     /// Round positions inside, with their texts.
     pub(super) fn ticks(self) -> Vec<(f64, String)> {
+        if self.logarithmic {
+            let ends = (self.low.log10().round(), self.high.log10().round());
+            let (first, last) = (ends.0 as i32, ends.1 as i32);
+            let every = ((last - first) / 7 + 1) as usize;
+            return (first..=last)
+                .step_by(every)
+                .map(|e| (10f64.powi(e), power(e)))
+                .collect();
+        }
         let step = step(self.high - self.low);
         let first = (self.low / step).round() as i64;
         let last = (self.high / step).round() as i64;
@@ -62,6 +137,29 @@ fn step(span: f64) -> f64 {
     factor * power
 }
 
+/// 0.01 to 10,000 as they are, others as powers of ten.
+fn power(exponent: i32) -> String {
+    match exponent {
+        -2..=-1 => format!(
+            "{:.*}",
+            exponent.unsigned_abs() as usize,
+            10f64.powi(exponent)
+        ),
+        0..=4 => format!("{}", 10f64.powi(exponent)),
+        _ => {
+            let digits = exponent.to_string();
+            let raised = digits.chars().map(|c| match c {
+                '-' => '⁻',
+                '1' => '¹',
+                '2' => '²',
+                '3' => '³',
+                c => char::from_u32(0x2070 + u32::from(c) - u32::from('0')).unwrap_or(c),
+            });
+            format!("10{}", raised.collect::<String>())
+        }
+    }
+}
+
 fn text(value: f64, step: f64) -> String {
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     // Not "-0".
@@ -82,6 +180,20 @@ mod tests {
         assert_eq!((axis.low, axis.high), (0.0, 1.0));
         let texts: Vec<String> = axis.ticks().into_iter().map(|(_, t)| t).collect();
         assert_eq!(texts, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+    }
+
+    #[test]
+    fn logarithmic_axes_have_powers_of_ten() {
+        let values = [1.0, 1000.0, 0.0, f64::NAN].into_iter();
+        let axis = Axis::scaled(Scale::Logarithmic, values);
+        assert!((axis.low - 1.0).abs() < 1e-9 && (axis.high - 1000.0).abs() < 1e-6);
+        assert!((axis.place(10.0) - 1.0 / 3.0).abs() < 1e-9);
+        let texts: Vec<String> = axis.ticks().into_iter().map(|(_, t)| t).collect();
+        assert_eq!(texts, ["1", "10", "100", "1000"]);
+        let small = Axis::scaled(Scale::Logarithmic, [2e-5, 0.03].into_iter());
+        let texts: Vec<String> = small.ticks().into_iter().map(|(_, t)| t).collect();
+        assert_eq!(texts, ["10⁻⁵", "10⁻⁴", "10⁻³", "0.01", "0.1"]);
+        assert!(Axis::scaled(Scale::Logarithmic, [0.0].into_iter()).high > 1.0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::Axis;
+use super::axis::{Axis, Scale};
 
 /// Colours that remain apart for colour-blind readers (Okabe and Ito), then dashes.
 pub(super) const COLOURS: [&str; 10] = [
@@ -23,48 +23,55 @@ pub(super) struct Curve {
 }
 
 /// A chart before it is drawn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
     pub(super) curves: Vec<Curve>,
-    /// Zero belongs on the y axis.
-    pub(super) zero: bool,
+    pub(super) x_scale: Scale,
+    pub(super) y_scale: Scale,
 }
 
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 340.0;
+pub(super) const WIDTH: f64 = 560.0;
+pub(super) const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 50.0;
+/// Curves of at most so many points show them.
+const DOTS: usize = 8;
 
-impl Chart {
-    /// The SVG element, legend below it.
-    pub(super) fn svg(&self) -> String {
-        let points = || self.curves.iter().flat_map(|c| c.points.iter());
-        let x = Axis::around(points().map(|p| p.0));
-        let bands = self.curves.iter().flat_map(|c| &c.band);
-        let heights = points().map(|p| p.1);
-        let heights = heights.chain(bands.flat_map(|b| [b.1, b.2]));
-        let y = if self.zero {
-            Axis::from_zero(heights)
-        } else {
-            Axis::around(heights)
-        };
+/// The frame of a plot: where a value lies, and its axes as SVG.
+pub(super) struct Frame {
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+}
+
+impl Frame {
+    pub(super) fn px(&self, value: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * self.x.place(value)
+    }
+
+    pub(super) fn py(&self, value: f64) -> f64 {
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - self.y.place(value))
+    }
+
+    /// Title, grid, ticks and labels; `x_ticks` of its own where the axis is one of names.
+    pub(super) fn svg(
+        &self,
+        title: &str,
+        labels: (&str, &str),
+        x_ticks: Option<&[(f64, String)]>,
+    ) -> String {
         let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-        let px = |v: f64| LEFT + w * x.place(v);
-        let py = |v: f64| TOP + h * (1.0 - y.place(v));
-        let mut s = String::new();
-        let _ = write!(
-            s,
-            r#"<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{0}"><text class="t" x="{1:.1}" y="18" text-anchor="middle">{0}</text>"#,
-            escape(&self.title),
-            LEFT + w / 2.0
+        let mut s = format!(
+            r#"<text class="t" x="{:.1}" y="18" text-anchor="middle">{}</text>"#,
+            LEFT + w / 2.0,
+            escape(title),
         );
-        for (value, text) in y.ticks() {
-            let at = py(value);
+        for (value, text) in self.y.ticks() {
+            let at = self.py(value);
             let _ = write!(
                 s,
                 r#"<line class="g" x1="{LEFT}" y1="{at:.1}" x2="{:.1}" y2="{at:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{text}</text>"#,
@@ -74,13 +81,15 @@ impl Chart {
             );
         }
         let floor = HEIGHT - BOTTOM;
-        for (value, text) in x.ticks() {
-            let at = px(value);
+        let own = self.x.ticks();
+        for (value, text) in x_ticks.unwrap_or(&own) {
+            let at = self.px(*value);
             let _ = write!(
                 s,
-                r#"<line class="a" x1="{at:.1}" y1="{floor}" x2="{at:.1}" y2="{:.1}"/><text x="{at:.1}" y="{:.1}" text-anchor="middle">{text}</text>"#,
+                r#"<line class="a" x1="{at:.1}" y1="{floor}" x2="{at:.1}" y2="{:.1}"/><text x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
                 floor + 4.0,
-                floor + 17.0
+                floor + 17.0,
+                escape(text)
             );
         }
         let _ = write!(
@@ -89,29 +98,91 @@ impl Chart {
             WIDTH - RIGHT,
             LEFT + w / 2.0,
             HEIGHT - 12.0,
-            escape(self.x),
+            escape(labels.0),
             TOP + h / 2.0,
-            escape(self.y)
+            escape(labels.1)
         );
-        for (index, curve) in self.curves.iter().enumerate() {
+        s
+    }
+}
+
+/// A name of a legend and how its curve looks.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) colour: &'static str,
+    pub(super) dashed: bool,
+}
+
+impl Chart {
+    /// The SVG element, legend below it.
+    pub(super) fn svg(&self) -> String {
+        let mut s = format!(
+            r#"<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}">{}</svg><figcaption>"#,
+            escape(&self.title),
+            self.body()
+        );
+        for key in self.keys() {
+            let style = if key.dashed { "dashed" } else { "solid" };
+            let _ = write!(
+                s,
+                r#"<span class="k"><i style="border-top:3px {style} {}"></i>{}</span>"#,
+                key.colour,
+                escape(&key.name)
+            );
+        }
+        s.push_str("</figcaption></figure>");
+        s
+    }
+
+    /// The legend.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let keys = self.curves.iter().enumerate().map(|(index, curve)| {
             let index = curve.colour.unwrap_or(index);
-            let colour = COLOURS[index % COLOURS.len()];
-            if !curve.band.is_empty() {
+            Key {
+                name: curve.name.clone(),
+                colour: COLOURS[index % COLOURS.len()],
+                dashed: curve.dashed || index >= COLOURS.len(),
+            }
+        });
+        keys.collect()
+    }
+
+    /// What is inside the SVG element.
+    pub(super) fn body(&self) -> String {
+        let shown = |p: &&(f64, f64)| self.x_scale.shows(p.0) && self.y_scale.shows(p.1);
+        let points = || {
+            self.curves
+                .iter()
+                .flat_map(|c| c.points.iter())
+                .filter(shown)
+        };
+        let bands = self.curves.iter().flat_map(|c| &c.band);
+        let heights = points().map(|p| p.1);
+        let heights = heights.chain(bands.flat_map(|b| [b.1, b.2]));
+        let frame = Frame {
+            x: Axis::scaled(self.x_scale, points().map(|p| p.0)),
+            y: Axis::scaled(self.y_scale, heights),
+        };
+        let mut s = frame.svg(&self.title, (self.x, self.y), None);
+        for (curve, key) in self.curves.iter().zip(self.keys()) {
+            let colour = key.colour;
+            let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
                 let mut d = String::new();
+                for (i, (x, y)) in points.enumerate() {
+                    let letter = if i == 0 { 'M' } else { 'L' };
+                    let _ = write!(d, "{letter}{:.1} {:.1}", frame.px(x), frame.py(y));
+                }
+                d
+            };
+            if !curve.band.is_empty() {
                 let up = curve.band.iter().map(|b| (b.0, b.2));
                 let down = curve.band.iter().rev().map(|b| (b.0, b.1));
-                for (i, (bx, by)) in up.chain(down).enumerate() {
-                    let letter = if i == 0 { 'M' } else { 'L' };
-                    let _ = write!(d, "{letter}{:.1} {:.1}", px(bx), py(by));
-                }
+                let d = path(&mut up.chain(down));
                 let _ = write!(s, r#"<path d="{d}Z" fill="{colour}" opacity="0.15"/>"#);
             }
-            let mut d = String::new();
-            for (i, &(cx, cy)) in curve.points.iter().enumerate() {
-                let letter = if i == 0 { 'M' } else { 'L' };
-                let _ = write!(d, "{letter}{:.1} {:.1}", px(cx), py(cy));
-            }
-            let dash = if curve.dashed || index >= COLOURS.len() {
+            let points: Vec<(f64, f64)> = curve.points.iter().filter(shown).copied().collect();
+            let d = path(&mut points.iter().copied());
+            let dash = if key.dashed {
                 r#" stroke-dasharray="5 3""#
             } else {
                 ""
@@ -120,32 +191,17 @@ impl Chart {
                 s,
                 r#"<path d="{d}" fill="none" stroke="{colour}" stroke-width="1.8" stroke-linejoin="round"{dash}/>"#
             );
-            // A curve of one point has no length: show where it is.
-            if let [(cx, cy)] = curve.points.as_slice() {
-                let _ = write!(
-                    s,
-                    r#"<circle cx="{:.1}" cy="{:.1}" r="3" fill="{colour}"/>"#,
-                    px(*cx),
-                    py(*cy)
-                );
+            if points.len() <= DOTS {
+                for (x, y) in points {
+                    let _ = write!(
+                        s,
+                        r#"<circle cx="{:.1}" cy="{:.1}" r="3" fill="{colour}"/>"#,
+                        frame.px(x),
+                        frame.py(y)
+                    );
+                }
             }
         }
-        s.push_str("</svg><figcaption>");
-        for (index, curve) in self.curves.iter().enumerate() {
-            let index = curve.colour.unwrap_or(index);
-            let style = if curve.dashed || index >= COLOURS.len() {
-                "dashed"
-            } else {
-                "solid"
-            };
-            let _ = write!(
-                s,
-                r#"<span class="k"><i style="border-top:3px {style} {}"></i>{}</span>"#,
-                COLOURS[index % COLOURS.len()],
-                escape(&curve.name)
-            );
-        }
-        s.push_str("</figcaption></figure>");
         s
     }
 }

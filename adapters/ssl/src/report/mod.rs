@@ -2,10 +2,14 @@
 //!
 //! Runs that differ only in their seeds are one series: its curve is the mean over the seeds, the band
 //! around it ± one standard deviation. The plots are the paper's two figures on training dynamics (allocated share,
-//! test error, one against the other; β and allocation per class), the confusion matrices and the settings.
+//! test error, one against the other; β and allocation per class), the confusion matrices and the settings, and, where
+//! it was asked for, how far the allocation is from the linear programme. [`figures`] has some of them as SVG files.
 
 mod axis;
 mod chart;
+mod dynamics;
+mod fidelity;
+pub mod figures;
 mod page;
 mod series;
 mod table;

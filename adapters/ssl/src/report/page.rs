@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::chart::{Chart, Curve, escape, matrix};
+use super::chart::{escape, matrix};
 use super::series::{Series, group, seedless};
 use super::table::{compare, mean_and_deviation};
-use crate::trainer::{ClassRecord, Recorded};
+use super::{dynamics, fidelity};
+use crate::trainer::Recorded;
 
 const STYLE: &str = "
 body{font:15px/1.45 system-ui,sans-serif;color:#222;background:#fff;max-width:1180px;margin:2rem auto;padding:0 1.2rem}
@@ -44,6 +45,9 @@ pub(super) fn page(title: &str, runs: &[Recorded], classes: &[String]) -> String
     for one in &series {
         scaling(&mut s, one, classes);
     }
+    for one in &series {
+        fidelity::section(&mut s, one);
+    }
     confusion(&mut s, &series, classes);
     settings(&mut s, &series);
     s.push_str("</body></html>\n");
@@ -80,103 +84,11 @@ fn results(s: &mut String, runs: &[Recorded]) {
 }
 
 fn dynamics(s: &mut String, series: &[Series<'_>]) {
-    let unlabeled: Vec<&Series<'_>> = series
-        .iter()
-        .filter(|g| {
-            let mut steps = g.runs.iter().flat_map(|r| &r.steps);
-            steps.any(|step| step.allocated > 0.0)
-        })
-        .collect();
-    let chart = |title: &str, x, y, zero, curves: Vec<Curve>| {
-        Chart {
-            title: title.to_owned(),
-            x,
-            y,
-            curves,
-            zero,
-        }
-        .svg()
-    };
     s.push_str("<h2>Training dynamics</h2><div class=\"grid\">");
-    s.push_str(&chart(
-        "Allocated share",
-        "step",
-        "unlabeled examples with a label",
-        true,
-        unlabeled.iter().map(|g| g.steps(|r| r.allocated)).collect(),
-    ));
-    s.push_str(&chart(
-        "Test error",
-        "step",
-        "test error, %",
-        true,
-        series
-            .iter()
-            .map(|g| g.evaluations(|e| 100.0 * e.error()))
-            .collect(),
-    ));
-    s.push_str(&chart(
-        "Test error against allocation",
-        "unlabeled examples with a label",
-        "test error, %",
-        true,
-        unlabeled.iter().map(|g| g.error_by_share()).collect(),
-    ));
-    s.push_str(&chart(
-        "Accuracy of the allocated labels",
-        "step",
-        "allocated mass on the true class",
-        false,
-        unlabeled
-            .iter()
-            .map(|g| g.steps(|r| r.label_accuracy))
-            .collect(),
-    ));
-    s.push_str(&chart(
-        "Labeled loss",
-        "step",
-        "cross-entropy, nats",
-        true,
-        series.iter().map(|g| g.steps(|r| r.labeled_loss)).collect(),
-    ));
-    s.push_str(&chart(
-        "Unlabeled loss",
-        "step",
-        "weighted cross-entropy, nats",
-        true,
-        unlabeled
-            .iter()
-            .map(|g| g.steps(|r| r.unlabeled_loss))
-            .collect(),
-    ));
-    s.push_str("</div>");
-}
-
-/// Classes whose curves are drawn: all of a few, else those whose β moves most.
-fn chosen(records: &[ClassRecord], k: usize) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..k).collect();
-    if k > 12 {
-        let reach = |j: usize| {
-            let beta = records
-                .iter()
-                .filter_map(|r| r.scaling.as_ref()?.get(j).copied());
-            beta.map(f64::abs).fold(0.0, f64::max)
-        };
-        all.sort_by(|&a, &b| reach(b).total_cmp(&reach(a)));
-        all.truncate(10);
-        all.sort_unstable();
+    for chart in dynamics::charts(series) {
+        s.push_str(&chart.svg());
     }
-    all
-}
-
-/// Means over stretches of `size` points.
-fn smooth(points: Vec<(f64, f64)>, size: usize) -> Vec<(f64, f64)> {
-    let mean = |part: &[(f64, f64)]| {
-        let n = part.len() as f64;
-        let sum = part.iter().fold((0.0, 0.0), |a, p| (a.0 + p.0, a.1 + p.1));
-        (sum.0 / n, sum.1 / n)
-    };
-    points.chunks(size.max(1)).map(mean).collect()
+    s.push_str("</div>");
 }
 
 fn scaling(s: &mut String, series: &Series<'_>, names: &[String]) {
@@ -184,102 +96,24 @@ fn scaling(s: &mut String, series: &Series<'_>, names: &[String]) {
     let Some(run) = series.runs.first() else {
         return;
     };
-    let with_beta = run.classes.iter().any(|r| r.scaling.is_some());
-    let Some(k) = run.classes.last().map(|r| r.shares.len()) else {
+    let Some(classes) = dynamics::classes(run, names) else {
         return;
     };
-    if !run
-        .classes
-        .iter()
-        .any(|r| r.shares.iter().any(|x| *x > 0.0))
-    {
-        return;
-    }
-    let name = |j: usize| {
-        names
-            .get(j)
-            .cloned()
-            .unwrap_or_else(|| format!("class {j}"))
-    };
-    let classes = chosen(&run.classes, k);
-    let curves = |value: &dyn Fn(&ClassRecord, usize) -> Option<f64>| -> Vec<Curve> {
-        classes
-            .iter()
-            .map(|&j| Curve {
-                name: name(j),
-                points: smooth(
-                    run.classes
-                        .iter()
-                        .filter_map(|r| Some((r.step as f64, value(r, j)?)))
-                        .collect(),
-                    // Shares of all examples are exact; those of a batch are noise until averaged.
-                    if with_beta {
-                        1
-                    } else {
-                        run.classes.len().div_ceil(40)
-                    },
-                ),
-                colour: Some(j),
-                ..Curve::default()
-            })
-            .collect()
-    };
-    let seed = run.settings.seed;
     let _ = write!(
         s,
-        "<h2>Classes: {}, seed {seed}</h2><div class=\"grid\">",
-        escape(&series.name)
+        "<h2>Classes: {}, seed {}</h2><div class=\"grid\">",
+        escape(&series.name),
+        run.settings.seed
     );
-    if with_beta {
-        let mut lines = curves(&|r, j| r.scaling.as_ref()?.get(j).copied());
-        lines.push(Curve {
-            name: "abstain".to_owned(),
-            points: run
-                .classes
-                .iter()
-                .filter_map(|r| Some((r.step as f64, *r.scaling.as_ref()?.last()?)))
-                .collect(),
-            dashed: true,
-            ..Curve::default()
-        });
-        // Abstention lives on another scale than the classes: it gets a picture of its own.
-        let abstain = lines.pop().into_iter().collect();
-        for (title, y, curves) in [
-            (
-                "Scaling variables of the classes",
-                "β (mean over classes 0)",
-                lines,
-            ),
-            (
-                "Scaling variable of abstention",
-                "β of the slack column",
-                abstain,
-            ),
-        ] {
-            let chart = Chart {
-                title: title.to_owned(),
-                x: "step",
-                y,
-                curves,
-                zero: true,
-            };
-            s.push_str(&chart.svg());
-        }
+    for chart in &classes.charts {
+        s.push_str(&chart.svg());
     }
-    let chart = Chart {
-        title: "Allocation per class".to_owned(),
-        x: "step",
-        y: "share of the unlabeled examples",
-        curves: curves(&|r, j| r.shares.get(j).copied()),
-        zero: true,
-    };
-    s.push_str(&chart.svg());
     s.push_str("</div>");
-    if classes.len() < k {
+    let (shown, k) = classes.shown;
+    if shown < k {
         let _ = write!(
             s,
-            "<p class=\"note\">{} of {k} classes are shown: those whose β moved most.</p>",
-            classes.len()
+            "<p class=\"note\">{shown} of {k} classes are shown: those whose β moved most.</p>"
         );
     }
 }

@@ -36,6 +36,8 @@ struct State {
     version: u32,
     step: u64,
     seconds: f64,
+    #[serde(default)]
+    step_seconds: f64,
     allocation_seconds: f64,
     settings: Settings,
     files: Vec<Sum>,
@@ -53,6 +55,7 @@ struct Sum {
 pub(crate) struct Checkpoint {
     pub(crate) step: u64,
     pub(crate) seconds: f64,
+    pub(crate) step_seconds: f64,
     pub(crate) allocation_seconds: f64,
     pub(crate) settings: Settings,
     pub(crate) model: Tensors,
@@ -100,6 +103,7 @@ impl Checkpoint {
             version: VERSION,
             step: self.step,
             seconds: self.seconds,
+            step_seconds: self.step_seconds,
             allocation_seconds: self.allocation_seconds,
             settings: self.settings.clone(),
             files,
@@ -159,6 +163,7 @@ impl Checkpoint {
         Ok(Self {
             step: state.step,
             seconds: state.seconds,
+            step_seconds: state.step_seconds,
             allocation_seconds: state.allocation_seconds,
             settings: state.settings,
             model: tensors(0)?,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::augment::AugmentError;
 use crate::data::{DataError, SplitError};
-use crate::nn::NnError;
+use crate::nn::{NnError, explain_memory};
 
 /// An error of a training run.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +68,24 @@ pub enum TrainError {
         /// The last good checkpoint, if one was written.
         checkpoint: Option<PathBuf>,
     },
+    /// The device ran out of memory in a training step.
+    #[error(
+        "out of memory in a step of {images} images (a batch of {batch} labeled examples, {ratio} unlabeled ones in \
+         two views for each): try a batch of {suggestion}{} (the device said: {message})",
+        if *suggestion == 1 { ", a smaller ratio or a smaller network" } else { "" }
+    )]
+    OutOfMemory {
+        /// Images of the step.
+        images: usize,
+        /// Labeled examples per step.
+        batch: usize,
+        /// Unlabeled examples per labeled one.
+        ratio: usize,
+        /// A batch likely to fit.
+        suggestion: usize,
+        /// The device's own words.
+        message: String,
+    },
     /// A file of a run cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -115,6 +133,30 @@ fn kept(checkpoint: Option<&Path>) -> String {
 }
 
 impl TrainError {
+    /// An error of a step; one of memory in terms of the settings that decide it.
+    pub(crate) fn of_step(
+        error: candle_core::Error,
+        images: usize,
+        batch: usize,
+        ratio: usize,
+    ) -> Self {
+        match explain_memory(error, images) {
+            NnError::OutOfMemory {
+                suggestion,
+                message,
+                ..
+            } => Self::OutOfMemory {
+                images,
+                batch,
+                ratio,
+                // The same share of the batch as of the images, and less than it was.
+                suggestion: (batch * suggestion / images.max(1)).clamp(1, batch.max(2) - 1),
+                message,
+            },
+            other => Self::Network(other),
+        }
+    }
+
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_path_buf(),
@@ -133,5 +175,29 @@ impl TrainError {
 impl From<candle_core::Error> for TrainError {
     fn from(error: candle_core::Error) -> Self {
         Self::Network(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_errors_name_a_batch_to_try() {
+        let said = || candle_core::Error::Msg("DriverError(CUDA_ERROR_OUT_OF_MEMORY)".into());
+        // 64 + 2·448 = 960 images: 512 of them would do, which is a batch of 34.
+        let error = TrainError::of_step(said(), 960, 64, 7);
+        assert!(matches!(
+            error,
+            TrainError::OutOfMemory { suggestion: 34, .. }
+        ));
+        assert!(error.to_string().contains("try a batch of 34"), "{error}");
+        let error = TrainError::of_step(said(), 15, 1, 7).to_string();
+        assert!(error.contains("smaller network"), "{error}");
+        let other = candle_core::Error::Msg("shape mismatch".into());
+        assert!(matches!(
+            TrainError::of_step(other, 960, 64, 7),
+            TrainError::Network(NnError::Candle(_))
+        ));
     }
 }

@@ -5,6 +5,7 @@
 //! steps.csv                    one line per step
 //! classes.jsonl                β and shares per class, now and then
 //! evaluations.jsonl            one line per evaluation, with the confusion matrix
+//! fidelity.jsonl               the allocation beside the linear programme, where that was asked for
 //! checkpoints/step-00000500/   see the checkpoint module
 //! summary.json                 once the run has ended
 //! ```
@@ -21,10 +22,12 @@ use serde::de::DeserializeOwned;
 use super::error::TrainError;
 use super::records::{ClassRecord, Evaluation, StepRecord, Summary};
 use super::settings::Settings;
+use crate::methods::Fidelity;
 
 const STEPS: &str = "steps.csv";
 const CLASSES: &str = "classes.jsonl";
 const EVALUATIONS: &str = "evaluations.jsonl";
+const FIDELITY: &str = "fidelity.jsonl";
 const SETTINGS: &str = "settings.json";
 const SUMMARY: &str = "summary.json";
 /// Where checkpoints lie.
@@ -45,7 +48,7 @@ impl RunFolder {
     /// Starts a run in `path`; the files of an earlier run there are removed, others are not touched.
     pub(crate) fn create(path: &Path, settings: &Settings) -> Result<Self, TrainError> {
         fs::create_dir_all(path).map_err(TrainError::io(path))?;
-        for name in [STEPS, CLASSES, EVALUATIONS, SETTINGS, SUMMARY] {
+        for name in [STEPS, CLASSES, EVALUATIONS, FIDELITY, SETTINGS, SUMMARY] {
             let file = path.join(name);
             if file.exists() {
                 fs::remove_file(&file).map_err(TrainError::io(&file))?;
@@ -77,6 +80,7 @@ impl RunFolder {
         cut(&path.join(EVALUATIONS), keep(step))?;
         if step > 0 {
             cut(&path.join(CLASSES), keep(step - 1))?;
+            cut(&path.join(FIDELITY), keep(step - 1))?;
         }
         let summary = path.join(SUMMARY);
         if summary.exists() {
@@ -128,6 +132,17 @@ impl RunFolder {
         let path = self.path.join(EVALUATIONS);
         line(&mut self.evaluations, evaluation, &path)?;
         self.flush()
+    }
+
+    /// Appends to a file of its own, which runs that ask for no comparison do not have.
+    pub(crate) fn fidelity(&mut self, records: &[Fidelity]) -> Result<(), TrainError> {
+        let path = self.path.join(FIDELITY);
+        let opened = OpenOptions::new().create(true).append(true).open(&path);
+        let mut writer = BufWriter::new(opened.map_err(TrainError::io(&path))?);
+        for record in records {
+            line(&mut writer, record, &path)?;
+        }
+        writer.flush().map_err(TrainError::io(&path))
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), TrainError> {
@@ -200,6 +215,8 @@ pub struct Recorded {
     pub classes: Vec<ClassRecord>,
     /// Every evaluation.
     pub evaluations: Vec<Evaluation>,
+    /// The allocation beside the linear programme, where that was asked for.
+    pub fidelity: Vec<Fidelity>,
     /// How it ended, if it has.
     pub summary: Option<Summary>,
 }
@@ -223,6 +240,10 @@ impl Recorded {
             steps: read_steps(&path.join(STEPS))?,
             classes: read_lines(&path.join(CLASSES))?,
             evaluations: read_lines(&path.join(EVALUATIONS))?,
+            fidelity: match path.join(FIDELITY) {
+                file if file.exists() => read_lines(&file)?,
+                _ => Vec::new(),
+            },
             summary: if summary.exists() {
                 Some(read_json(&summary)?)
             } else {

@@ -34,7 +34,7 @@ pub use error::TrainError;
 pub use folder::Recorded;
 pub use model_spec::ModelSpec;
 pub use records::{ClassRecord, Evaluation, StepRecord, Summary, Watch};
-pub use settings::{Forward, Rate, Settings};
+pub use settings::{Forward, LpCheck, Rate, Settings};
 pub use subset::subset;
 
 use crate::augment::{AugmentError, Batcher, Policy, Prefetch};
@@ -42,7 +42,7 @@ use crate::data::{Dataset, Shape, Split};
 use crate::methods::{Batch, Insight, Labels, Method};
 use crate::nn::ops::{cross_entropy, log_softmax, soft_cross_entropy};
 use crate::nn::optim::{Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients};
-use crate::nn::{Classifier, Mode, explain_memory};
+use crate::nn::{Classifier, Mode};
 use batches::{Batches, HostBatch, Stream};
 use checkpoint::Checkpoint;
 use folder::RunFolder;
@@ -89,6 +89,7 @@ pub struct Trainer {
     method: Box<dyn Method>,
     step: u64,
     seconds: f64,
+    step_seconds: f64,
     allocation_seconds: f64,
     last: Option<Evaluation>,
     folder: Option<RunFolder>,
@@ -149,8 +150,27 @@ impl Trainer {
         folder: &Path,
     ) -> Result<Self, TrainError> {
         let device = open(&settings)?;
+        let seed = Stream::Weights.seed(settings.seed);
+        let model = settings
+            .model
+            .build(dataset.shape(), dataset.classes.len(), seed, &device)?;
+        Self::resume_with_model(settings, dataset, model, folder)
+    }
+
+    /// [`Trainer::resume`] with a network of one's own, made as it was at the start of the run: its weights are
+    /// replaced by the checkpoint's.
+    ///
+    /// # Errors
+    /// As [`Trainer::resume`]; also when the network's tensors are not those of the checkpoint.
+    pub fn resume_with_model(
+        settings: Settings,
+        dataset: Arc<Dataset>,
+        model: Box<dyn Classifier>,
+        folder: &Path,
+    ) -> Result<Self, TrainError> {
+        let device = open(&settings)?;
         let Some(checkpoint) = Checkpoint::newest(folder, &device)? else {
-            return Self::new(settings, dataset, Some(folder));
+            return Self::with_model(settings, dataset, model, Some(folder));
         };
         if let Some((field, stored, given)) = checkpoint.settings.difference(&settings) {
             return Err(TrainError::OtherSettings {
@@ -160,10 +180,6 @@ impl Trainer {
                 given,
             });
         }
-        let seed = Stream::Weights.seed(settings.seed);
-        let model = settings
-            .model
-            .build(dataset.shape(), dataset.classes.len(), seed, &device)?;
         let mut trainer = Self::assemble(settings, dataset, model)?;
         trainer.model.restore(&checkpoint.model)?;
         trainer
@@ -175,6 +191,7 @@ impl Trainer {
         trainer.method.load(&mut checkpoint.method.as_slice())?;
         trainer.step = checkpoint.step;
         trainer.seconds = checkpoint.seconds;
+        trainer.step_seconds = checkpoint.step_seconds;
         trainer.allocation_seconds = checkpoint.allocation_seconds;
         trainer.newest = checkpoint::list(folder)?.pop().map(|(_, path)| path);
         trainer.folder = Some(RunFolder::resume(folder, checkpoint.step)?);
@@ -221,6 +238,7 @@ impl Trainer {
             settings,
             step: 0,
             seconds: 0.0,
+            step_seconds: 0.0,
             allocation_seconds: 0.0,
             last: None,
             folder: None,
@@ -308,8 +326,12 @@ impl Trainer {
                 }
             }
             self.step += 1;
+            self.step_seconds += record.seconds;
             watch.step(&record, steps);
             let ended = self.step == steps;
+            let aside = Instant::now();
+            self.compare_with_programme(ended)?;
+            let aside = aside.elapsed().as_secs_f64();
             if ended || self.step.is_multiple_of(self.settings.evaluate_every) {
                 let evaluation = self.evaluate()?;
                 watch.evaluation(&evaluation);
@@ -318,13 +340,29 @@ impl Trainer {
                 }
                 self.last = Some(evaluation);
             }
-            self.seconds += started.elapsed().as_secs_f64();
+            self.seconds += started.elapsed().as_secs_f64() - aside;
             if ended || self.step.is_multiple_of(self.settings.checkpoint_every) {
                 self.save()?;
             }
         }
         self.summarise()?;
         Ok(Ending::Finished)
+    }
+
+    /// Logs how far the allocation is from the linear programme, if it is time to; reads the method only.
+    fn compare_with_programme(&mut self, ended: bool) -> Result<(), TrainError> {
+        let Some(check) = &self.settings.lp else {
+            return Ok(());
+        };
+        if let Some(folder) = &mut self.folder
+            && (ended || self.step.is_multiple_of(check.every))
+        {
+            let records = self.method.fidelity(self.step - 1, &check.gammas)?;
+            if !records.is_empty() {
+                folder.fidelity(&records)?;
+            }
+        }
+        Ok(())
     }
 
     /// The averaged network on the test examples, now.
@@ -352,7 +390,7 @@ impl Trainer {
             accuracy: self.last.as_ref().map_or(0.0, |e| e.accuracy),
             parameters: self.model.parameter_count(),
             seconds: self.seconds,
-            allocation_share: self.allocation_seconds / self.seconds.max(f64::MIN_POSITIVE),
+            allocation_share: self.allocation_seconds / self.step_seconds.max(f64::MIN_POSITIVE),
         }
     }
 
@@ -388,6 +426,7 @@ impl Trainer {
         let checkpoint = Checkpoint {
             step: self.step,
             seconds: self.seconds,
+            step_seconds: self.step_seconds,
             allocation_seconds: self.allocation_seconds,
             settings: self.settings.clone(),
             model,
@@ -403,7 +442,8 @@ impl Trainer {
     fn one(&mut self, host: &HostBatch) -> Result<(StepRecord, ClassRecord), TrainError> {
         let (b, u, k) = (host.labels.len(), host.indices.len(), self.model.classes());
         let images = b + 2 * u;
-        let memory = |e| explain_memory(e, images);
+        let (batch, ratio) = (self.settings.batch, self.settings.ratio);
+        let memory = move |e| TrainError::of_step(e, images, batch, ratio);
         let logits = self.forward(host).map_err(memory)?;
         let log_probs = match &logits.weak {
             Some(weak) => log_softmax(&weak.detach())
@@ -426,7 +466,22 @@ impl Trainer {
             _ => self.method.label(&batch)?,
         };
         let weighted = labels.weighted();
-        let (loss, parts) = self.loss(&logits, host, &weighted).map_err(memory)?;
+        let (mut loss, parts) = self.loss(&logits, host, &weighted).map_err(memory)?;
+        if let Some(strong) = logits.strong.as_ref().filter(|_| self.method.penalises()) {
+            let log_probs = log_softmax(strong).map_err(memory)?;
+            let values = log_probs.flatten_all().and_then(|l| l.to_vec1::<f32>());
+            let strong = Batch {
+                log_probs: &values.map_err(memory)?,
+                ..batch
+            };
+            let penalty = self.method.penalty(&strong, &labels)?;
+            // Its gradient is that of ⟨G, P⟩ with G held fixed.
+            let sum = || {
+                let g = Tensor::from_slice(&penalty.gradient, log_probs.dims(), &self.device)?;
+                &loss.0 + (log_probs.exp()? * g)?.sum_all()?
+            };
+            loss = (sum().map_err(memory)?, loss.1 + penalty.value);
+        }
         if !loss.1.is_finite() {
             return Err(self.not_finite(loss.1, parts.0, parts.1));
         }

@@ -33,6 +33,34 @@ pub enum Rate {
     Constant,
 }
 
+/// How often SLA's allocation is compared with the exact linear programme, for the log only: the run is the same
+/// bit for bit. Other methods solve no such programme and log nothing.
+///
+/// # Examples
+/// ```
+/// use earthmover_ssl::trainer::{LpCheck, Settings};
+/// let settings = Settings { lp: Some(LpCheck { every: 500, ..LpCheck::default() }), ..Settings::default() };
+/// assert!(settings.validate().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LpCheck {
+    /// Steps between comparisons; there is always one at the end.
+    pub every: u64,
+    /// Inverse regularisations solved beside the run's own.
+    pub gammas: Vec<f64>,
+}
+
+impl Default for LpCheck {
+    /// Every thousand steps, at the γ of the paper's ablation.
+    fn default() -> Self {
+        Self {
+            every: 1000,
+            gammas: vec![1.0, 10.0, 100.0, 1000.0],
+        }
+    }
+}
+
 /// Settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +115,9 @@ pub struct Settings {
     pub keep: usize,
     /// `cpu`, `cuda:0`, `metal`.
     pub device: String,
+    /// Comparison with the linear programme, if there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lp: Option<LpCheck>,
 }
 
 impl Default for Settings {
@@ -115,6 +146,10 @@ impl Settings {
                 self.checkpoint_every,
             ),
             ("the number of checkpoints kept", self.keep as u64),
+            (
+                "the number of steps between exact solves",
+                self.lp.as_ref().map_or(1, |lp| lp.every),
+            ),
         ];
         for (what, value) in counts {
             if value == 0 {
@@ -147,11 +182,20 @@ impl Settings {
                 });
             }
         }
+        for &gamma in self.lp.iter().flat_map(|lp| &lp.gammas) {
+            if !(gamma.is_finite() && gamma > 0.0) {
+                return Err(TrainError::Setting {
+                    what: "a γ to compare with the linear programme",
+                    value: gamma.to_string(),
+                    rule: "a positive number",
+                });
+            }
+        }
         Ok(())
     }
 
-    /// The first setting in which two runs differ, with both values; where files are kept, how often and on
-    /// which device a run is computed do not count.
+    /// The first setting in which two runs differ, with both values; where files are kept, how often, on
+    /// which device a run is computed and what else is logged do not count.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<(String, String, String)> {
         let essence = |s: &Self| {
@@ -160,6 +204,7 @@ impl Settings {
             s.device = String::new();
             s.keep = 1;
             s.checkpoint_every = 1;
+            s.lp = None;
             serde_json::to_value(s).unwrap_or_default()
         };
         let (a, b) = (essence(self), essence(other));
