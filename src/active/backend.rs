@@ -11,6 +11,9 @@ use crate::{Cost, Error, Real};
 /// How far potentials may move, in units of ε, before the lists are made anew, unless said otherwise.
 const LEASH: f64 = 8.0;
 
+/// Rows touched before the first of them is read.
+const AHEAD: usize = 32;
+
 /// Whole rows swept together.
 const TOGETHER: usize = 64;
 
@@ -160,16 +163,19 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             };
             let mut buffer = vec![T::zero(); k];
             let mut bad = None;
-            for r in rows {
-                let i = first + r;
-                let row = one_row(cost, i, &mut buffer);
-                let found = classify(row, &g, slack, window);
-                if found.is_none() && bad.is_none() {
-                    let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-                    bad = (masses[i] > 0.0 || spoiled).then_some(i);
+            for rows in rows.chunks(AHEAD) {
+                touch(cost, rows.iter().map(|r| first + r));
+                for &r in rows {
+                    let i = first + r;
+                    let row = one_row(cost, i, &mut buffer);
+                    let found = classify(row, &g, slack, window);
+                    if found.is_none() && bad.is_none() {
+                        let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
+                        bad = (masses[i] > 0.0 || spoiled).then_some(i);
+                    }
+                    let found = found.filter(|_| masses[i] > 0.0);
+                    tile.put(r, found.unwrap_or(Filed::absent(k + 1)));
                 }
-                let found = found.filter(|_| masses[i] > 0.0);
-                tile.put(r, found.unwrap_or(Filed::absent(k + 1)));
             }
             bad
         });
@@ -261,7 +267,11 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             return;
         }
         let per_tile = self.tile_rows;
-        let masses: Vec<f64> = rows.iter().map(|&i| self.masses[i]).collect();
+        touch(&self.cost, rows.iter().copied());
+        let masses: Vec<f64> = match self.level {
+            Some(level) => vec![level; rows.len()],
+            None => rows.iter().map(|&i| self.masses[i]).collect(),
+        };
         let of = |&i: &usize| self.tiles[i / per_tile].records[i % per_tile];
         let before: Vec<Record<T>> = rows.iter().map(of).collect();
         if let Some(at) = at {
@@ -331,6 +341,19 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         }
         sums.iter_mut().zip(&part).for_each(|(s, p)| *s += sign * p);
     }
+}
+
+/// Reads a little of each line of memory that these rows lie in: what is far away comes faster when asked for all at
+/// once, than when each row is read or written in its turn.
+fn touch<T: Real, C: Cost<T>>(cost: &C, rows: impl Iterator<Item = usize>) {
+    let line = 64 / size_of::<T>();
+    let mut seen = T::zero();
+    for i in rows {
+        if let Some(row) = cost.block(i..i + 1) {
+            seen = row.iter().step_by(line).fold(seen, |seen, c| seen + *c);
+        }
+    }
+    core::hint::black_box(seen);
 }
 
 /// The mass of every row, if they are all the same.
