@@ -17,6 +17,9 @@
 //! not; so steps count only after the first at which it had to iterate, or after `--warm` steps. Ratios compare means over the
 //! same steps.
 //!
+//! `--trace true` prints every step that iterates or takes longer than 2 ms. Set RAYON_NUM_THREADS=1 for figures of one
+//! thread.
+//!
 //! Times are CPU times of the whole process, so that neither a second core nor a busy machine flatters or hurts either
 //! side; on a quiet machine and one thread they are the wall clock's.
 //!
