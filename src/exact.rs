@@ -3,30 +3,40 @@
 //! Both ways solve every problem exactly and say the same about it; they differ in what they are fast
 //! at. With k the shorter side and n the longer:
 //!
-//! * [`Contracted`] works on the graph of the shorter side, about √n rounds of O(k²) after passes of
-//!   O(n k), with O(n + k²) memory: the way for a short side, as in label allocation.
+//! * [`Contracted`] works on the graph of the shorter side, in rounds of O(k²) after passes of
+//!   O(n k), with O(n + k²) memory. With costs that have little to do with each other, or a slack row
+//!   and column, as in label allocation, it takes few rounds; with costs between points it takes many.
 //! * [`NetworkSimplex`] works on a tree of all rows and columns, with O(n + k) memory; its time grows
-//!   with n¹·⁶ but hardly with k: the way for square problems.
+//!   with n¹·⁶⁵ but hardly with k: the way for square problems, and for point clouds, which it solves
+//!   coarse to fine.
 //!
-//! Measured, milliseconds of one core, contracted / simplex (2-D points, random costs, label allocation
-//! with ρ = 0.9):
+//! Measured, milliseconds on two cores, contracted / simplex (costs stored as a matrix: squared distances of
+//! 2-D points, independent random numbers, label allocation with a share ρ placed):
 //!
 //! | n × k | points | random | labels |
 //! | --- | --- | --- | --- |
-//! | 1,000 × 20 | 3.5 / 3.0 | | |
-//! | 1,000 × 60 | 12 / 2 | 3 / 4 | |
-//! | 4,000 × 60 | 37 / 57 | 15 / 42 | |
-//! | 4,000 × 250 | 263 / 66 | 88 / 113 | |
-//! | 4,000 × 1,000 | 5,980 / 216 | 633 / 299 | |
-//! | 5,000 × 300 | | | 127 / 111 |
-//! | 5,000 × 1,000 | | | 980 / 652 |
-//! | 16,000 × 250 | 592 / 1,598 | 221 / 849 | |
-//! | 20,000 × 10 | | | 8 / 1,020 |
-//! | 20,000 × 100 | | | 31 / 2,660 |
-//! | 20,000 × 1,000 | | | 1,980 / 6,220 |
+//! | 200 × 20 | 0.35 / 0.25 | 0.13 / 0.19 | |
+//! | 1,000 × 60 | 9.1 / 6.0 | 1.2 / 5.0 | |
+//! | 1,000 × 300 | | | ρ = 0.5: 3.2 / 33 |
+//! | 1,000 × 490 | | | ρ = 0.9: 12 / 13, ρ = 1: 16 / 15 |
+//! | 1,000 × 1,000 | | | ρ = 0.5: 55 / 57, ρ = 1: 75 / 17 |
+//! | 2,000 × 500 | 157 / 25 | 22 / 29 | |
+//! | 3,000 × 1,000 | | 265 / 129 | |
+//! | 4,000 × 60 | 19 / 37 | 6.3 / 27 | |
+//! | 4,000 × 250 | 259 / 82 | 24 / 55 | |
+//! | 5,000 × 1,000 | | | ρ = 0.9: 103 / 737 |
+//! | 16,000 × 250 | 646 / 786 | 72 / 475 | |
+//! | 20,000 × 1,000 | | | ρ = 0.9: 934 / 20,800 |
 //!
-//! The ratio follows n^1.65 / k^1.3, so [`Way::Auto`] turns at k = n^1.25 / 240, where both take the same
-//! time but for a factor of two or three either way, depending on the costs.
+//! So [`Way::Auto`] turns
+//!
+//! * with a slack row and a slack column, at k = n / 2, where both take the same time;
+//! * from points that the simplex solves coarse to fine ([`Start`]), to the simplex;
+//! * else by trying: shape does not tell the first column of the table from the second. The contracted
+//!   graph is given the time that the simplex would take, counted in arcs looked at so that every
+//!   machine decides alike, and then the simplex takes over: never much more than twice the better way.
+//!
+//! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
 
 use core::ops::ControlFlow;
 
@@ -54,7 +64,7 @@ pub enum Way {
 enum Choice {
     Contracted,
     Simplex,
-    /// This many rounds of the contracted graph, then the simplex.
+    /// The contracted graph for as long as it takes to look at so many arcs, then the simplex.
     Trial(usize),
 }
 
@@ -111,7 +121,8 @@ impl Exact {
         self
     }
 
-    /// Most iterations (pivots, or rounds of shortest paths); unlimited by default.
+    /// Most iterations (pivots, or rounds of shortest paths); unlimited by default. Where one way takes
+    /// over from the other, each counts its own.
     #[must_use]
     pub fn max_iterations(mut self, iterations: usize) -> Self {
         self.max_iterations = Some(iterations);
@@ -141,11 +152,12 @@ impl Exact {
         match self.choose(problem) {
             Choice::Contracted => self.contracted().solve(problem),
             Choice::Simplex => self.simplex().solve(problem),
-            Choice::Trial(rounds) => {
-                let cap = self.max_iterations.unwrap_or(usize::MAX);
-                let trial = self.contracted().max_iterations(rounds.min(cap));
-                let solution = trial.solve(problem)?;
-                if cap <= rounds || solution.status() != Status::IterationLimit {
+            Choice::Trial(work) => {
+                let solution = self.contracted().most_work(work).solve(problem)?;
+                let capped = self
+                    .max_iterations
+                    .is_some_and(|m| solution.iterations() >= m);
+                if capped || solution.status() != Status::IterationLimit {
                     return Ok(solution);
                 }
                 self.simplex().solve(problem)
@@ -169,7 +181,7 @@ impl Exact {
             }
             Way::Auto if self.simplex().goes_coarse_to_fine(problem) => Choice::Simplex,
             Way::Auto if self.way_for(rows, cols) == Way::Contracted => {
-                Choice::Trial(rounds(rows, cols) as usize)
+                Choice::Trial(work(rows, cols) as usize)
             }
             Way::Auto => Choice::Simplex,
         }
@@ -206,7 +218,8 @@ impl Exact {
         if self.way != Way::Auto {
             return self.way;
         }
-        if rows.min(cols) <= MOST_NODES && rounds(rows, cols) >= FEWEST_ROUNDS {
+        let nodes = rows.min(cols);
+        if nodes <= MOST_NODES && work(rows, cols) >= FEWEST_ROUNDS * (nodes * nodes) as f64 {
             Way::Contracted
         } else {
             Way::Simplex
@@ -240,15 +253,13 @@ impl Exact {
 const MOST_NODES: usize = 4096;
 
 /// A trial of fewer rounds than this would not tell.
-const FEWEST_ROUNDS: f64 = 16.0;
+const FEWEST_ROUNDS: f64 = 8.0;
 
-/// As many rounds of the contracted graph as take the time that the simplex takes for such a shape,
-/// fitted to the table above: 60 ms (n / 4000)^1.65 (k / 250)^0.3 against (1.3 k² + 200 k) ns
-/// a round.
-fn rounds(rows: usize, cols: usize) -> f64 {
-    let (n, k) = (rows.max(cols) as f64, rows.min(cols).max(8) as f64);
-    let simplex = 60e6 * (n / 4000.0).powf(1.65) * (k / 250.0).powf(0.3);
-    simplex / (1.3 * k * k + 200.0 * k)
+/// As many arcs of the contracted graph, at 2.5 ns each with everything around it, as can be looked at
+/// while the simplex solves such a shape; its time is fitted to the table above: 60 ms (n / 4000)^1.65 (k / 250)^0.3.
+fn work(rows: usize, cols: usize) -> f64 {
+    let (n, k) = (rows.max(cols) as f64, rows.min(cols) as f64);
+    60e6 / 2.5 * (n / 4000.0).powf(1.65) * (k / 250.0).powf(0.3)
 }
 
 fn pass_on(observer: &Observer, progress: &Progress) -> ControlFlow<()> {

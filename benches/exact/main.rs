@@ -124,7 +124,7 @@ fn time<C: Cost<f64>>(name: &str, way: &str, settings: &Settings, case: &Case, c
         if left == 0 || best > 1e4 {
             let certificate = solution.certificate();
             let gap = certificate.relative_gap();
-            assert!(gap <= 1e-12 && solution.violation() <= 1e-12);
+            assert!(gap.abs() <= 1e-12 && solution.violation() <= 1e-12);
             let iterations = solution.iterations();
             let value = certificate.primal;
             println!(

@@ -31,8 +31,8 @@ def processor():
         return platform.machine()
 
 
-def ours(binary, shape):
-    line = subprocess.run([binary, "--repeat", "1", shape], capture_output=True, text=True, check=True).stdout.split()
+def ours(binary, shape, repeat):
+    line = subprocess.run([binary, "--repeat", str(repeat), shape], capture_output=True, text=True, check=True).stdout.split()
     return float(line[2]), float(line[-1])
 
 
@@ -57,7 +57,7 @@ def main():
         a, b, cost = problem(o.bin, shape)
         mine, theirs = float("inf"), float("inf")
         for _ in range(o.repeat):
-            ms, value = ours(o.bin, shape)
+            ms, value = ours(o.bin, shape, o.repeat)
             start = time.perf_counter()
             _, log = ot.emd(a, b, cost, numItermax=10**8, log=True)
             peer = 1e3 * (time.perf_counter() - start)

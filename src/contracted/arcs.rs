@@ -43,6 +43,8 @@ pub(super) struct Arcs<T> {
     arrived: Vec<Vec<u32>>,
     line: Vec<T>,
     shifted: Vec<f64>,
+    /// Rows read so far.
+    pub(super) read: usize,
 }
 
 impl<T: Real> Arcs<T> {
@@ -78,6 +80,7 @@ impl<T: Real> Arcs<T> {
             arrived: vec![Vec::new(); nodes],
             line: vec![T::zero(); nodes],
             shifted: vec![f64::INFINITY; stride],
+            read: 0,
         }
     }
 
@@ -180,6 +183,7 @@ impl<T: Real> Arcs<T> {
         if holdings.held(i as usize, u as u32) <= 0.0 {
             return false;
         }
+        self.read += 1;
         let Self { line, shifted, .. } = self;
         table.shifted(i as usize, &mut line[..table.nodes() - 1], shifted);
         let here = core::mem::replace(&mut self.shifted[u], f64::INFINITY);

@@ -19,6 +19,9 @@ use crate::{Cost, Real};
 /// Shares of a mass below this are rounding.
 const SPECK: f64 = 16.0 * f64::EPSILON;
 
+/// Reading a cost and sorting it in takes as long as looking at this many arcs, about.
+const READING: usize = 4;
+
 /// Share of the total mass that rounding may leave without a place.
 const LEFT_OVER: f64 = 1e-12;
 
@@ -186,6 +189,11 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             }
             prices[u] -= drop;
         }
+        // Only differences of prices matter: where most mass is they had better have few digits.
+        let heaviest = (0..prices.len()).filter(|&v| prices[v].is_finite());
+        let heaviest = heaviest.max_by(|&u, &v| self.wanted[u].total_cmp(&self.wanted[v]));
+        let centre = heaviest.map_or(0.0, |v| prices[v]);
+        prices.iter_mut().for_each(|g| *g -= centre);
         prices
     }
 
@@ -208,13 +216,15 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     }
 
     /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the
-    /// share of misplaced mass.
-    pub(super) fn run(&mut self, mut go_on: impl FnMut(f64) -> bool) -> End {
+    /// share of misplaced mass and what the level has cost so far: arcs looked at, and [`READING`] for
+    /// each cost read.
+    pub(super) fn run(&mut self, mut go_on: impl FnMut(f64, usize) -> bool) -> End {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut paths = Paths::new(nodes);
         let mut lacking: Vec<bool> = vec![false; nodes];
         let mut limits = vec![0.0; nodes];
         let mut enough = nodes;
+        let mut looked_at = 0;
         let mut arcs: Option<Arcs<T>> = None;
         loop {
             let mut lacks = 0;
@@ -228,7 +238,11 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             if lacks == 0 || spares == 0 {
                 return self.stuck();
             }
-            if !go_on(self.misplaced() / self.total) {
+            let read = arcs.as_ref().map_or(0, |arcs| arcs.read);
+            if !go_on(
+                self.misplaced() / self.total,
+                looked_at + READING * read * nodes,
+            ) {
                 return End::Cut;
             }
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
@@ -240,7 +254,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 let Some(v) = paths.nearest() else { break };
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
                     arcs.list(&self.table, &self.places, &self.holdings, u, 0);
-                    paths.revise(u, |w| arcs.keys(w), &self.moved);
+                    looked_at += paths.revise(u, |w| arcs.keys(w), &self.moved);
                     continue;
                 }
                 paths.settle(v, arcs.keys(v), &self.moved);
@@ -249,6 +263,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     horizon = paths.distance(v);
                 }
             }
+            looked_at += paths.settled().len() * nodes;
             if reached == 0 {
                 return self.stuck();
             }

@@ -79,6 +79,8 @@ const RELIEF: f64 = 0.01;
 #[derive(Debug, Clone)]
 pub struct Contracted {
     max_iterations: usize,
+    /// Most arcs to look at.
+    most_work: usize,
     observer: Option<Observer>,
 }
 
@@ -86,6 +88,7 @@ impl Default for Contracted {
     fn default() -> Self {
         Self {
             max_iterations: usize::MAX,
+            most_work: usize::MAX,
             observer: None,
         }
     }
@@ -102,6 +105,13 @@ impl Contracted {
     #[must_use]
     pub fn max_iterations(mut self, rounds: usize) -> Self {
         self.max_iterations = rounds;
+        self
+    }
+
+    /// Gives up, with [`Status::IterationLimit`], after looking at this many arcs, a nanosecond or so
+    /// each: a measure of time that is the same on every machine.
+    pub(crate) fn most_work(mut self, arcs: usize) -> Self {
+        self.most_work = arcs;
         self
     }
 
@@ -198,13 +208,19 @@ impl Contracted {
         }
         let mut iterations = 0;
         let mut status = Status::Converged;
-        let mut go_on = |share: f64| {
+        let mut before = 0;
+        let mut at_level = 0;
+        let mut go_on = |share: f64, work: usize| {
+            if work < at_level {
+                before += at_level; // another level
+            }
+            at_level = work;
             let progress = Progress {
                 iteration: iterations,
                 violation: 2.0 * share,
                 epsilon: 0.0,
             };
-            if iterations >= self.max_iterations {
+            if iterations >= self.max_iterations || before + work > self.most_work {
                 status = Status::IterationLimit;
             } else if Observer::says_stop(self.observer.as_ref(), &progress) {
                 status = Status::Stopped;

@@ -107,13 +107,13 @@ impl Paths {
     }
 
     /// The arcs out of the settled node `u` have become longer: finds its open children their shortest
-    /// paths anew. `keys(w)` are the keys of the arcs out of `w`.
+    /// paths anew. `keys(w)` are the keys of the arcs out of `w`. Returns how many arcs it looked at.
     pub(super) fn revise<'k>(
         &mut self,
         u: usize,
         keys: impl Fn(usize) -> &'k [f64],
         moved: &[f64],
-    ) {
+    ) -> usize {
         self.children.clear();
         for v in 0..self.nodes {
             if self.parent[v] == u as u64 && !self.open[v].is_nan() {
@@ -141,6 +141,7 @@ impl Paths {
             }
         }
         self.nearest = nearest.1;
+        self.children.len() * self.settled.len()
     }
 }
 

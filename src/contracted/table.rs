@@ -201,6 +201,43 @@ fn position(values: &[f64], value: f64) -> usize {
     0
 }
 
+/// Rows shorter than this are placed in one sweep without branches, longer ones in several with vectors.
+const SHORT: usize = 16;
+
+/// The place of a short row: the three least so far, each new cost sifted through them by selections.
+#[inline(always)]
+fn place_short<T: Real>(line: &[T], prices: &[f64], kept_back: f64) -> Place {
+    let greater = |a: f64, b: f64| if b > a { b } else { a };
+    let (mut best, mut second, mut third) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let (mut home, mut next) = (0, 0);
+    let shifted = line.iter().zip(prices).map(|(c, g)| c.widen() - g);
+    for (v, h) in (0u32..).zip(shifted.chain([kept_back])) {
+        // NaN, which is not a cost, counts as +∞ until somebody complains.
+        let h = lesser(f64::INFINITY, h);
+        next = if h < best {
+            home
+        } else if h < second {
+            v
+        } else {
+            next
+        };
+        home = if h < best { v } else { home };
+        third = lesser(third, greater(second, h));
+        second = lesser(second, greater(best, h));
+        best = lesser(best, h);
+    }
+    if best == f64::INFINITY {
+        return Place::NONE;
+    }
+    Place {
+        best,
+        regret: second - best,
+        third: third - best,
+        home,
+        next,
+    }
+}
+
 dispatch! {
     /// Places each row of `costs` in the column of least shifted cost. Several sweeps over one row in
     /// the cache (least, where, second least …) rather than one clever one, because each of them is
@@ -214,6 +251,13 @@ dispatch! {
     ) -> bool {
         let k = prices.len();
         let mut clean = true;
+        if k < SHORT {
+            for (line, place) in costs.chunks_exact(k).zip(out) {
+                *place = place_short(line, prices, kept_back);
+                clean &= line.iter().fold(true, |all, c| all & (*c > T::neg_infinity()));
+            }
+            return clean;
+        }
         for (line, place) in costs.chunks_exact(k).zip(out) {
             for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
                 clean &= *c > T::neg_infinity();

@@ -55,6 +55,11 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
         }
     }
 
+    /// Rows, slack not counted.
+    pub(super) fn real_rows(&self) -> usize {
+        self.cost.rows()
+    }
+
     /// The real entries of line `i`, a real row.
     pub(super) fn line(&mut self, i: usize) -> &[T] {
         if let Some(line) = self.cost.block(i..i + 1) {

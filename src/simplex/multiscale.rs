@@ -19,11 +19,12 @@ use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
 /// The longest side of the coarsest problem, about.
 const COARSEST: usize = 256;
 
-/// Sides shorter than this are not worth clustering.
-pub(super) const WORTHWHILE: usize = 512;
-
-/// More coordinates than this leave clusters that are not small against their distances.
-pub(super) const MOST_COORDINATES: usize = 8;
+/// Sides shorter than this are not worth clustering: the more coordinates, the more points it takes for
+/// clusters to be small against their distances.
+pub(super) fn worthwhile(dimension: usize) -> usize {
+    let doublings = dimension.saturating_sub(3).min(40) as u32;
+    512usize.saturating_mul(1usize.checked_shl(doublings).unwrap_or(usize::MAX))
+}
 
 /// What the levels found.
 pub(super) struct Descent {

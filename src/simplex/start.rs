@@ -284,7 +284,11 @@ impl<'a> Hands<'a> {
     /// Rows take from the columns with the least `C_ij − g_j` that have room.
     pub(super) fn fill<T: Real, C: Cost<T>>(&mut self, lines: &mut Lines<'_, T, C>, g: &[f64]) {
         let mut open = self.open(g);
-        for i in 0..self.left.len() {
+        // The heaviest first, for what they do not find nearby costs most; the slack row, which finds
+        // everything equally near, after all others.
+        let mut order: Vec<usize> = (0..self.left.len()).collect();
+        order[..lines.real_rows()].sort_by(|&a, &b| self.left[b].total_cmp(&self.left[a]));
+        for i in order {
             while self.left[i] > 0.0 {
                 let (price, j) = lines.cheapest(i, &open, f64::INFINITY);
                 if price == f64::INFINITY {
