@@ -34,8 +34,8 @@
 //! * from points that the simplex solves coarse to fine ([`Start`]), to the simplex;
 //! * else by trying: shape does not tell the first column of the table from the second. The contracted
 //!   graph is given the time that the simplex would take, counted in arcs looked at so that every
-//!   machine decides alike, and then the simplex takes over. Measured, this took up to 2.2 times as long as the better way
-//!   (2,000 × 500 points: 54 ms).
+//!   machine decides alike, and then the simplex takes over. The worst seen among these shapes is 2.4
+//!   times the better way (2,000 × 500 random costs: 72 ms where the ways took 31 and 43).
 //!
 //! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
 
