@@ -25,6 +25,13 @@
 //!
 //! At every 20th step the true residual is evaluated from the costs and β alone, in double precision, and must
 //! be within the tolerance; so must the baseline's.
+//!
+//! Two other questions, each instead of the above:
+//!
+//! ```text
+//! … -- --huge 1280000 1000 f16       ImageNet's size: peak memory beside the size of the cost matrix
+//! … -- --constrained 10000 10        groups and lower bounds: cycles of projections with and without Newton's steps
+//! ```
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,9 +40,12 @@
 )]
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use cpu_time::ProcessTime;
-use earthmover_ssl::allocation::{Bounds, LabelAllocator, Schedule};
+use earthmover_ssl::allocation::{
+    Acceleration, Bounds, ConstrainedAllocation, CostStorage, LabelAllocator, Schedule,
+};
 
 struct Settings {
     examples: usize,
@@ -81,6 +91,14 @@ fn main() {
             "--drift" => settings.drift = value().parse().unwrap(),
             "--warm" => settings.warm = value().parse().unwrap(),
             "--window" => settings.window = value().parse().unwrap(),
+            "--huge" => {
+                let (n, k) = (value().parse().unwrap(), value().parse().unwrap());
+                return huge(&settings, n, k, &value());
+            }
+            "--constrained" => {
+                let (n, k) = (value().parse().unwrap(), value().parse().unwrap());
+                return constrained(n, k);
+            }
             "--trace" => settings.trace = value().parse().unwrap(),
             other => panic!("unknown option {other}"),
         }
@@ -191,6 +209,118 @@ fn simulate(settings: &Settings, k: usize) {
             theirs.mean() / shared.mean(),
             theirs.mean() / ours.mean()
         );
+    }
+}
+
+/// One allocation of a tenth of the examples after 64 batches, and the most memory that the process ever had.
+fn huge(settings: &Settings, n: usize, k: usize, bits: &str) {
+    let (storage, bytes) = match bits {
+        "f32" => (CostStorage::Single, 4),
+        "f16" => (CostStorage::Half, 2),
+        "bf16" => (CostStorage::Bfloat, 2),
+        other => panic!("costs in {other}?"),
+    };
+    let (batches, rho) = (64, 0.1);
+    let mut model = Model::new(n, k, settings.drift, 1);
+    let before = peak_bytes();
+    let started = Instant::now();
+    let mut allocator = LabelAllocator::options(n, k)
+        .bounds(Bounds::given(&vec![1.0 / k as f64; k]).unwrap())
+        .gamma(settings.gamma)
+        .tolerance(settings.tolerance)
+        .storage(storage)
+        .build()
+        .unwrap();
+    let build = started.elapsed().as_secs_f64();
+    let (mut observe, mut indices) = (0.0, Vec::new());
+    for batch in 0..batches {
+        let progress = batch as f64 / batches as f64;
+        let log_p = model.batch(progress, settings.batch, &mut indices);
+        let started = Instant::now();
+        allocator.observe(&indices, &log_p).unwrap();
+        observe += started.elapsed().as_secs_f64();
+    }
+    let cpu = ProcessTime::now();
+    let report = allocator.allocate(rho).unwrap();
+    let cpu = cpu.elapsed().as_secs_f64();
+    assert!(report.status.is_converged(), "{report:?}");
+    let matrix = (n * k * bytes) as f64;
+    println!(
+        "n = {n}, k = {k}, costs in {bits}, {batches} batches of {}, rho = {rho}, tolerance {:e}, gamma {}",
+        settings.batch, settings.tolerance, settings.gamma
+    );
+    println!(
+        "  build {build:.2} s, observe {:.3} ms a batch, allocate {:.2} s ({cpu:.2} CPU s), {} iterations, error {:.2e}",
+        observe * 1e3 / f64::from(batches),
+        report.seconds,
+        report.iterations,
+        report.error
+    );
+    match (before, peak_bytes()) {
+        (Some(before), Some(peak)) => println!(
+            "  cost matrix {:.1} MB, peak {:.1} MB ({:.1} MB of it before the allocator was made): {:.1} MB more, \
+             {:.1} bytes an example",
+            matrix / 1e6,
+            peak / 1e6,
+            before / 1e6,
+            (peak - before - matrix) / 1e6,
+            (peak - before - matrix) / n as f64
+        ),
+        _ => println!("  peak memory is not known on this system"),
+    }
+}
+
+/// Most resident memory so far, where the system tells.
+fn peak_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+/// Lower bounds on every class and two groups, by cycles alone and with Newton's steps between them.
+fn constrained(n: usize, k: usize) {
+    let mut model = Model::new(n, k, 1.0, 1);
+    let log_p = model.rows(0.2, &(0..n).collect::<Vec<_>>());
+    let share = 1.0 / k as f64;
+    println!(
+        "n = {n}, k = {k}, lower bounds, two groups, rho = 0.8; passes over the costs, CPU ms"
+    );
+    for (labels, cap) in [(1.0, f64::INFINITY), (2.0, 1.0)] {
+        for gamma in [10.0, 100.0] {
+            for tolerance in [1e-4, 1e-6, 1e-9] {
+                let share = labels * share;
+                let bounds = Bounds::between(&vec![0.6 * share; k], &vec![1.1 * share; k]).unwrap();
+                let question = ConstrainedAllocation::new(k)
+                    .labels_per_example(labels)
+                    .entry_cap(cap)
+                    .bounds(bounds)
+                    .group(0..k / 2, 0.0, 0.4 * labels)
+                    .group(k / 2..k - 1, 0.35 * labels, f64::INFINITY)
+                    .rho(0.8)
+                    .gamma(gamma)
+                    .tolerance(tolerance)
+                    .max_iterations(if cap.is_finite() { 300 } else { 3_000 });
+                let mut line = format!("  labels {labels}, gamma {gamma:3}, {tolerance:e}:");
+                for (name, acceleration) in [
+                    ("cycles", Acceleration::None),
+                    ("newton", Acceleration::Newton),
+                ] {
+                    let question = question.clone().acceleration(acceleration);
+                    let started = ProcessTime::now();
+                    let answer = question.solve(&log_p).unwrap();
+                    let ms = started.elapsed().as_secs_f64() * 1e3;
+                    let passes = answer.iterations();
+                    let end = if answer.status().is_converged() {
+                        ""
+                    } else {
+                        " (not there)"
+                    };
+                    line += &format!("  {name} {passes:5}{end} {ms:9.1} ms");
+                }
+                println!("{line}");
+            }
+        }
     }
 }
 
@@ -434,6 +564,11 @@ impl Model {
                 indices.push(index);
             }
         }
+        self.rows(progress, indices)
+    }
+
+    /// Predictions for these examples.
+    fn rows(&mut self, progress: f64, indices: &[usize]) -> Vec<f32> {
         let sharpness = 0.5 + 5.5 * progress;
         let drift: Vec<f64> = (0..self.k)
             .map(|j| {
@@ -441,9 +576,9 @@ impl Model {
                     * (std::f64::consts::TAU * (3.0 * progress + j as f64 / self.k as f64)).sin()
             })
             .collect();
-        let mut log_p = Vec::with_capacity(size * self.k);
+        let mut log_p = Vec::with_capacity(indices.len() * self.k);
         let mut logits = vec![0.0; self.k];
-        for &i in indices.iter() {
+        for &i in indices {
             // What the example looks like stays; how it was augmented this time does not.
             let mut own = Rng(self.seed ^ (i as u64).wrapping_mul(0x9e37_79b9));
             for j in 0..self.k {

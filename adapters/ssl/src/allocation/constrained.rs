@@ -10,8 +10,8 @@
 //!
 //! These are the extensions that the paper names: subsets of classes, lower bounds, multi-label allocation, bounds
 //! that change over time (pose the question anew with other bounds). Both solvers answer the same question with
-//! the same type and the same certificate: [`solve`](ConstrainedAllocation::solve) by Bregman projections at a
-//! given γ, [`solve_exact`](ConstrainedAllocation::solve_exact) by minimum-cost flow.
+//! the same type and the same certificate: [`solve`](ConstrainedAllocation::solve) by Bregman projections and Newton's
+//! steps at a given γ, [`solve_exact`](ConstrainedAllocation::solve_exact) by minimum-cost flow.
 //! Bounds are taken as they are said here, without the unit of slack that the paper adds.
 
 use earthmover::{Certificate, Dense, Status, flow::BoundedTransport};
@@ -19,7 +19,7 @@ use earthmover::{Certificate, Dense, Status, flow::BoundedTransport};
 use super::Bounds;
 use super::allocator::{COST_CEILING, check_length, check_row, check_shape, check_values};
 use super::certify::certify;
-use super::dykstra::{Question, project, project_row};
+use super::dykstra::{Acceleration, Question, project, project_row};
 use super::laminar::{Interval, Tree};
 use super::schedule::share;
 use crate::Error;
@@ -54,6 +54,7 @@ pub struct ConstrainedAllocation {
     gamma: f64,
     tolerance: f64,
     max_iterations: usize,
+    acceleration: Acceleration,
 }
 
 impl ConstrainedAllocation {
@@ -70,6 +71,7 @@ impl ConstrainedAllocation {
             gamma: 100.0,
             tolerance: 1e-6,
             max_iterations: 10_000,
+            acceleration: Acceleration::default(),
         }
     }
 
@@ -128,9 +130,15 @@ impl ConstrainedAllocation {
         self
     }
 
-    /// Cap on the cycles of projections. Default: 10,000.
+    /// Cap on the passes over the costs: cycles of projections and Newton's steps. Default: 10,000.
     pub fn max_iterations(mut self, max_iterations: usize) -> Self {
         self.max_iterations = max_iterations;
+        self
+    }
+
+    /// What [`solve`](Self::solve) does between cycles of projections. Default: Newton's steps.
+    pub fn acceleration(mut self, acceleration: Acceleration) -> Self {
+        self.acceleration = acceleration;
         self
     }
 
@@ -156,6 +164,7 @@ impl ConstrainedAllocation {
             self.gamma,
             self.tolerance,
             self.max_iterations,
+            self.acceleration,
         );
         Ok(posed.answer(
             answer.plan,
@@ -376,7 +385,7 @@ impl ConstrainedSolution {
         self.status
     }
 
-    /// Cycles of projections, or pivots of the exact solver.
+    /// Passes over the costs by cycles of projections and Newton's steps, or pivots of the exact solver.
     #[must_use]
     pub fn iterations(&self) -> usize {
         self.iterations

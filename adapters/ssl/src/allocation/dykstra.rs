@@ -21,10 +21,26 @@
 //!
 //! Rows come last in a cycle, so they hold exactly; what is measured is the error of the tree of column sums. Multipliers are
 //! prices in units of cost, so a solution for a small γ is a good start for a larger one.
+//!
+//! Cycles always get there, but may need tens of thousands. Between them Newton's step on the same dual
+//! (see [`newton`](super::newton)) is tried; it is kept if the dual value rises or the error halves, and
+//! as long as it halves the error no cycle is run at all. A kept step thus never undoes what cycles have won, and a
+//! refused one costs its passes over the costs, which count as iterations.
 
 use earthmover::Status;
 
 use super::laminar::Tree;
+use super::newton::Step;
+
+/// What [`ConstrainedAllocation::solve`](super::ConstrainedAllocation::solve) does between cycles of projections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Acceleration {
+    /// Newton's steps on the prices.
+    #[default]
+    Newton,
+    /// Nothing: the textbook's cycles, as a check on the other.
+    None,
+}
 
 /// What is asked, in masses.
 #[derive(Debug)]
@@ -106,6 +122,7 @@ pub(crate) fn project(
     gamma: f64,
     tolerance: f64,
     max_iterations: usize,
+    acceleration: Acceleration,
 ) -> Projected {
     let mut stages = vec![gamma];
     while let Some(&last) = stages.last().filter(|&&g| g > 20.0) {
@@ -131,8 +148,11 @@ pub(crate) fn project(
         } else {
             tolerance.max(1e-3)
         };
+        state.project_rows();
+        // Newton's matrix is a decomposition of as many unknowns as nodes, worth a few cycles where they are many.
+        let rest = 1 + nodes / 64;
+        let (mut patience, mut wait) = (rest, rest);
         status = loop {
-            state.project_rows();
             let error = state.error();
             if error <= goal {
                 break Status::Converged;
@@ -143,12 +163,26 @@ pub(crate) fn project(
             if iterations >= max_iterations {
                 break Status::IterationLimit;
             }
+            if acceleration == Acceleration::Newton && wait == 0 {
+                let kept = state.newton(error, &mut iterations);
+                if kept {
+                    patience = rest;
+                    if state.error() <= 0.5 * error {
+                        continue;
+                    }
+                } else {
+                    patience = (2 * patience).min(64.max(rest));
+                }
+                wait = patience;
+            }
             if question.cap.is_finite() {
                 state.project_capped_tree();
             } else {
                 state.project_tree();
             }
+            state.project_rows();
             iterations += 1;
+            wait = wait.saturating_sub(1);
         };
         if status == Status::Stalled {
             break;
@@ -208,6 +242,92 @@ impl State<'_> {
             / self.sums[tree.root()]
                 .max(tree.bounds[tree.root()].lower)
                 .max(1e-300)
+    }
+
+    /// Tries Newton's step, whole and shortened; where none is any good, multipliers, row multipliers and sums
+    /// are as before, but not the plan.
+    fn newton(&mut self, error: f64, iterations: &mut usize) -> bool {
+        let step = Step::new(
+            self.question.tree,
+            &self.curvature(),
+            &self.multipliers,
+            &self.sums,
+            error.clamp(1e-10, 1e-3),
+        );
+        let Some(step) = step else { return false };
+        let before = self.dual();
+        let (alpha, sums) = (self.alpha.clone(), self.sums.clone());
+        let old = self.multipliers.clone();
+        for shortened in [1.0, 0.25, 0.0625] {
+            self.multipliers = step.at(shortened * step.longest());
+            self.project_rows();
+            *iterations += 1;
+            // The value is blunt near the optimum, where it is flat; the error is not.
+            if self.dual() > before || self.error() <= 0.5 * error {
+                return true;
+            }
+        }
+        (self.alpha, self.sums, self.multipliers) = (alpha, sums, old);
+        false
+    }
+
+    /// Value of the dual at the multipliers, the rows' and the caps' being the best there are.
+    fn dual(&self) -> f64 {
+        let tree = self.question.tree;
+        let (k, cap) = (tree.classes, self.question.cap);
+        let paths = tree.along_paths(&self.multipliers);
+        let rows = self
+            .plan
+            .chunks_exact(k)
+            .zip(self.question.costs.chunks_exact(k));
+        let mut value = 0.0;
+        for ((q, costs), alpha) in rows.zip(&self.alpha) {
+            let mut free = 0.0;
+            for ((q, cost), path) in q.iter().zip(costs).zip(&paths) {
+                if *q < cap {
+                    free += q;
+                } else {
+                    value += cap * (cap.ln() - 1.0 - (path - self.gamma * f64::from(*cost)));
+                }
+            }
+            if free > 0.0 {
+                value += free * (alpha - 1.0);
+            }
+        }
+        for (m, bounds) in self.multipliers.iter().zip(&tree.bounds) {
+            value += match *m {
+                m if m > 0.0 => m * bounds.lower,
+                m if m < 0.0 => m * bounds.upper,
+                _ => 0.0,
+            };
+        }
+        value
+    }
+
+    /// How the classes' sums answer to the logarithms of their scalings, k × k.
+    fn curvature(&self) -> Vec<f64> {
+        let (k, cap) = (self.question.tree.classes, self.question.cap);
+        let mut curvature = vec![0.0; k * k];
+        let mut heavy: Vec<(usize, f64)> = Vec::with_capacity(k);
+        for (row, alpha) in self.plan.chunks_exact(k).zip(&self.alpha) {
+            let slack = *alpha >= 0.0;
+            let free: f64 = row.iter().filter(|q| **q < cap).sum();
+            heavy.clear();
+            for (j, &q) in row.iter().enumerate().filter(|(_, q)| **q < cap) {
+                curvature[j * k + j] += if slack { q } else { q * (free - q) / free };
+                // Rows are nearly decided: products of the few entries that count are all there is.
+                if !slack && q > 1e-12 * free {
+                    heavy.push((j, q));
+                }
+            }
+            for (at, (j, q)) in heavy.iter().enumerate() {
+                for (l, r) in &heavy[..at] {
+                    curvature[j * k + l] -= q * r / free;
+                    curvature[l * k + j] -= q * r / free;
+                }
+            }
+        }
+        curvature
     }
 
     /// Without caps a multiplier scales its node's sum, so the tree is projected onto by arithmetic on k
