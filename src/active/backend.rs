@@ -207,10 +207,13 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let inverse = T::narrow(1.0 / at.epsilon);
         let (per_tile, cost, masses) = (self.tile_rows, &self.cost, &self.masses);
         let (curved, level) = (hessian.is_some(), self.level);
-        // A curvature is (k + 1)² numbers: no more of them than the rows are worth.
+        // A curvature is (k + 1)² numbers: no more of them than the rows are worth, nor more than a few numbers for
+        // each row, so that beyond the costs memory grows with the rows alone.
         let count = self.tiles.len();
         let groups = if curved {
-            (masses.len() / (64 * (k + 1))).clamp(1, count)
+            let (rows, cols) = (masses.len(), k + 1);
+            let room = (4 * rows / cols) / cols;
+            (rows / (64 * cols)).min(room).clamp(1, count)
         } else {
             count
         };
