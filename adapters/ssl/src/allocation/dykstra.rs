@@ -23,9 +23,9 @@
 //! prices in units of cost, so a solution for a small γ is a good start for a larger one.
 //!
 //! Cycles always get there, but may need tens of thousands. Between them Newton's step on the same dual
-//! (see [`newton`](super::newton)) is tried; it is kept if the dual value rises or the error halves, and
-//! as long as it halves the error no cycle is run at all. A kept step thus never undoes what cycles have won, and a
-//! refused one costs its passes over the costs, which count as iterations.
+//! (see [`newton`](super::newton)) is tried; it is kept if the dual value rises, or does not fall by more than rounding
+//! and the error halves, and as long as it halves the error no cycle is run at all. A kept step thus never undoes what
+//! cycles have won, and a refused one costs its passes over the costs, which count as iterations.
 
 use earthmover::Status;
 
@@ -136,6 +136,7 @@ pub(crate) fn project(
         multipliers: vec![0.0; nodes],
         sums: vec![0.0; nodes],
         plan: vec![0.0; question.costs.len()],
+        reach: REACH,
     };
     let (mut iterations, mut status) = (0, Status::IterationLimit);
     while let Some(stage) = stages.pop() {
@@ -163,7 +164,8 @@ pub(crate) fn project(
             if iterations >= max_iterations {
                 break Status::IterationLimit;
             }
-            if acceleration == Acceleration::Newton && wait == 0 {
+            let room = iterations + TRIALS < max_iterations;
+            if acceleration == Acceleration::Newton && wait == 0 && room {
                 let kept = state.newton(error, &mut iterations);
                 if kept {
                     patience = rest;
@@ -204,7 +206,16 @@ struct State<'a> {
     multipliers: Vec<f64>,
     sums: Vec<f64>,
     plan: Vec<f64>,
+    /// How far Newton's step has been good for lately.
+    reach: f64,
 }
+
+/// The longest step in the logarithm that a quadratic model of exponentials is ever trusted for.
+const REACH: f64 = 10.0;
+
+/// Lengths of Newton's step that are tried, each a quarter of the one before. Where rows are nearly decided the dual is
+/// flat up to a wall that rises exponentially, and only a short step ends before it.
+const TRIALS: usize = 4;
 
 impl State<'_> {
     fn project_rows(&mut self) {
@@ -255,24 +266,31 @@ impl State<'_> {
             error.clamp(1e-10, 1e-3),
         );
         let Some(step) = step else { return false };
-        let before = self.dual();
+        let (before, _) = self.dual();
         let (alpha, sums) = (self.alpha.clone(), self.sums.clone());
         let old = self.multipliers.clone();
-        for shortened in [1.0, 0.25, 0.0625] {
-            self.multipliers = step.at(shortened * step.longest());
+        for trial in 0..TRIALS {
+            let share = step.within(self.reach);
+            self.multipliers = step.at(share);
             self.project_rows();
             *iterations += 1;
             // The value is blunt near the optimum, where it is flat; the error is not.
-            if self.dual() > before || self.error() <= 0.5 * error {
+            let (after, blur) = self.dual();
+            if after > before || (after >= before - blur && self.error() <= 0.5 * error) {
+                if trial == 0 {
+                    self.reach = (4.0 * self.reach).min(REACH);
+                }
                 return true;
             }
+            self.reach = 0.25 * step.length(share);
         }
         (self.alpha, self.sums, self.multipliers) = (alpha, sums, old);
         false
     }
 
-    /// Value of the dual at the multipliers, the rows' and the caps' being the best there are.
-    fn dual(&self) -> f64 {
+    /// Value of the dual at the multipliers, the rows' and the caps' being the best there are; and what rounding
+    /// may have done to it.
+    fn dual(&self) -> (f64, f64) {
         let tree = self.question.tree;
         let (k, cap) = (tree.classes, self.question.cap);
         let paths = tree.along_paths(&self.multipliers);
@@ -280,28 +298,32 @@ impl State<'_> {
             .plan
             .chunks_exact(k)
             .zip(self.question.costs.chunks_exact(k));
-        let mut value = 0.0;
+        let (mut value, mut size) = (0.0, 0.0);
+        let mut add = |term: f64| {
+            value += term;
+            size += term.abs();
+        };
         for ((q, costs), alpha) in rows.zip(&self.alpha) {
             let mut free = 0.0;
             for ((q, cost), path) in q.iter().zip(costs).zip(&paths) {
                 if *q < cap {
                     free += q;
                 } else {
-                    value += cap * (cap.ln() - 1.0 - (path - self.gamma * f64::from(*cost)));
+                    add(cap * (cap.ln() - 1.0 - (path - self.gamma * f64::from(*cost))));
                 }
             }
             if free > 0.0 {
-                value += free * (alpha - 1.0);
+                add(free * (alpha - 1.0));
             }
         }
         for (m, bounds) in self.multipliers.iter().zip(&tree.bounds) {
-            value += match *m {
-                m if m > 0.0 => m * bounds.lower,
-                m if m < 0.0 => m * bounds.upper,
-                _ => 0.0,
-            };
+            match *m {
+                m if m > 0.0 => add(m * bounds.lower),
+                m if m < 0.0 => add(m * bounds.upper),
+                _ => {}
+            }
         }
-        value
+        (value, 1e-13 * size)
     }
 
     /// How the classes' sums answer to the logarithms of their scalings, k × k.

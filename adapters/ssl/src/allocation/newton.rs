@@ -43,9 +43,6 @@ pub(crate) struct Step {
 /// Corrections of the guess; what has not settled by then is left to the check of the step.
 const GUESSES: usize = 20;
 
-/// The longest step in the logarithm that a quadratic model of exponentials is trusted for.
-const REACH: f64 = 10.0;
-
 impl Step {
     /// The step from `multipliers`, at which the nodes' sums are `sums` and the curvature between
     /// classes is `curvature` (k × k).
@@ -122,10 +119,14 @@ impl Step {
         })
     }
 
-    /// The whole step, or as much of it as the model is good for.
-    pub(crate) fn longest(&self) -> f64 {
-        let largest = self.change.iter().fold(0.0f64, |top, d| top.max(d.abs()));
-        (REACH / largest).min(1.0)
+    /// The share of the step that moves no multiplier by more than `reach`, at most all of it.
+    pub(crate) fn within(&self, reach: f64) -> f64 {
+        (reach / self.length(1.0)).min(1.0)
+    }
+
+    /// The most that any multiplier moves in a share of the step.
+    pub(crate) fn length(&self, share: f64) -> f64 {
+        share * self.change.iter().fold(0.0f64, |top, d| top.max(d.abs()))
     }
 
     /// The multipliers after a share of the step; no price changes sign on the way, it stops at zero.
@@ -226,7 +227,8 @@ mod tests {
         let curvature = [2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 3.0];
         let sums = [2.0, 1.0, 3.0, 6.0];
         let step = Step::new(&tree, &curvature, &[0.0, 0.0, -0.5, 0.0], &sums, 0.0).unwrap();
-        assert_eq!(step.longest(), 1.0);
+        assert_eq!(step.within(10.0), 1.0);
+        assert!((step.length(0.5) - 0.5).abs() < 1e-9);
         for (m, expected) in step.at(1.0).iter().zip([-0.5, 1.0, 0.0, 0.0]) {
             assert!((m - expected).abs() < 1e-9);
         }
