@@ -6,6 +6,9 @@
 //!
 //! This is the definition, in `f64` and with the row maximum taken out; the sweeps are its fast twins.
 
+use crate::tiles::{map_tiles, tile_rows};
+use crate::{Cost, Real};
+
 /// Column potentials and the scale at which they are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gibbs<'a> {
@@ -52,6 +55,24 @@ impl Gibbs<'_> {
         let scale = mass / z;
         out.iter_mut().for_each(|p| *p *= scale);
         (kept * scale, self.epsilon * scale.ln() - top)
+    }
+
+    /// The potentials of all rows of a cost, tile by tile.
+    pub(crate) fn row_potentials<T: Real, C: Cost<T> + ?Sized>(
+        &self,
+        cost: &C,
+        masses: &[f64],
+        out: &mut [f64],
+    ) {
+        let (n, k) = (cost.rows(), cost.cols());
+        map_tiles(out, tile_rows(n, k), |rows, out| {
+            let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
+            for (i, f) in rows.zip(out) {
+                cost.fill(i..i + 1, &mut costs);
+                let costs = costs.iter().map(|c| c.widen());
+                *f = self.row(masses[i], costs, &mut line).1;
+            }
+        });
     }
 }
 

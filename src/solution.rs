@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use crate::certificate::{Certificate, certify};
 use crate::gibbs::Gibbs;
 use crate::plan::{Plan, Shape};
-use crate::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a solver ended.
@@ -118,7 +117,10 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         match self.shape {
             Shape::Sparse(_) => &self.potentials,
             Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| {
-                let rows = row_potentials(self.problem, &self.potentials, epsilon);
+                let masses = self.problem.marginals();
+                let gibbs = self.potentials.gibbs(epsilon, masses.slack());
+                let mut rows = vec![0.0; self.problem.rows()];
+                gibbs.row_potentials(self.problem.cost(), masses.rows(), &mut rows);
                 Potentials {
                     rows,
                     ..self.potentials.clone()
@@ -232,28 +234,6 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
         Ok((shares, slack))
     }
-}
-
-/// `f_i = ε (ln a_i − ln Z_i)` of every row, from the column potentials.
-fn row_potentials<T: Real, C: Cost<T>>(
-    problem: &Problem<T, C>,
-    potentials: &Potentials,
-    epsilon: f64,
-) -> Vec<f64> {
-    let (n, k) = (problem.rows(), problem.cols());
-    let gibbs = potentials.gibbs(epsilon, problem.marginals().slack());
-    let mut rows = vec![0.0; n];
-    map_tiles(&mut rows, tile_rows(n, k), |range, out| {
-        let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
-        for (i, f) in range.zip(out) {
-            problem.cost().fill(i..i + 1, &mut costs);
-            let mass = problem.marginals().rows()[i];
-            *f = gibbs
-                .row(mass, costs.iter().map(|c| c.widen()), &mut line)
-                .1;
-        }
-    });
-    rows
 }
 
 /// An answer that did not meet its tolerance, in numbers.

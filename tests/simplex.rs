@@ -1,5 +1,8 @@
 //! The exact solver against an independent LP solver, brute force, and its own certificate.
 #![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -15,42 +18,10 @@ use earthmover::{
     Potentials, Problem, Real, Side, Slack, Solution, SquaredEuclidean, Start, Status,
 };
 
-/// A small generator of its own, so that a failing case can be repeated anywhere.
-struct Dice(u64);
+#[path = "common/dice.rs"]
+mod dice;
 
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn masses(&mut self, n: usize, zeros: bool) -> Vec<f64> {
-        let mut m: Vec<f64> = (0..n)
-            .map(|_| match self.below(4) {
-                0 if zeros => 0.0,
-                1 => 1.0,
-                _ => 0.05 + self.unit(),
-            })
-            .collect();
-        if m.iter().all(|&x| x == 0.0) {
-            m[0] = 1.0;
-        }
-        let total: f64 = m.iter().sum();
-        m.iter_mut().for_each(|x| *x /= total);
-        m
-    }
-}
+use dice::Dice;
 
 /// The optimum by microlp; `None` where infeasible.
 fn oracle(cost: &[f64], marginals: &Marginals) -> Option<f64> {

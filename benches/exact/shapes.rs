@@ -13,6 +13,12 @@ use std::str::FromStr;
 
 use earthmover::{Marginals, Slack};
 
+#[path = "../../tests/common/dice.rs"]
+#[allow(dead_code)]
+mod dice;
+
+use dice::Dice;
+
 /// How masses are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weights {
@@ -70,21 +76,13 @@ fn squared(rows: &[f64], cols: &[f64], dimension: usize) -> Vec<f64> {
         .collect()
 }
 
-/// SplitMix64.
-pub struct Rng(pub u64);
+/// Draws shapes.
+pub struct Rng(Dice);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     /// Uniform in (0, 1).
     fn uniform(&mut self) -> f64 {
-        ((self.next() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
+        ((self.0.bits() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
     fn normal(&mut self) -> f64 {
@@ -132,7 +130,7 @@ impl FromStr for Case {
         let wrong = || format!("{name}: not a shape");
         let mut words = name.split(':');
         let kind = words.next().ok_or_else(wrong)?;
-        let mut rng = Rng(2026);
+        let mut rng = Rng(Dice(2026));
         let mut number = |name: &str| -> Result<f64, String> {
             let word = words.next().ok_or_else(|| format!("no {name} given"))?;
             word.parse().map_err(|e| format!("{name}: {e}"))

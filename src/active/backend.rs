@@ -120,21 +120,10 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
 
     /// How much closer to each other two potentials can have come since the lists were made.
     fn drift(&self, at: &Scaling<'_>) -> f64 {
-        if self.reference.len() != at.cols.len() + 1 || self.epsilon != at.epsilon {
-            return f64::INFINITY;
+        match at.moved_from(&self.reference, self.epsilon) {
+            Some((low, high)) => (high - low).max(0.0),
+            None => f64::INFINITY,
         }
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for (&now, &then) in at.cols.iter().chain([&at.slack]).zip(&self.reference) {
-            match (now == f64::NEG_INFINITY, then == f64::NEG_INFINITY) {
-                (true, true) => {}
-                (false, false) => {
-                    low = low.min(now - then);
-                    high = high.max(now - then);
-                }
-                _ => return f64::INFINITY,
-            }
-        }
-        (high - low).max(0.0)
     }
 
     /// Makes the lists at these potentials: from the lists of before where those leave no doubt, else from
@@ -505,22 +494,12 @@ impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         // Whole rows, from the definition: asked for once, at the end.
-        let k = self.cost.cols();
         let gibbs = crate::gibbs::Gibbs {
             epsilon: self.epsilon,
             cols: &self.last,
             slack: self.last_slack,
         };
-        let (cost, masses) = (&self.cost, &self.masses);
-        map_tiles(out, self.tile_rows, |rows, out| {
-            let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
-            for (i, f) in rows.zip(out) {
-                cost.fill(i..i + 1, &mut costs);
-                *f = gibbs
-                    .row(masses[i], costs.iter().map(|c| c.widen()), &mut line)
-                    .1;
-            }
-        });
+        gibbs.row_potentials(&self.cost, &self.masses, out);
         Ok(())
     }
 

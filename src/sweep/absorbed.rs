@@ -76,20 +76,9 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Absorbed<'a, T, C> {
 
     /// Largest drift of any potential from the reference, the best common shift taken out; that shift.
     fn drift(&self, at: &Scaling<'_>) -> (f64, f64) {
-        if self.reference.len() != at.cols.len() + 1 || self.epsilon != at.epsilon {
+        let Some((low, high)) = at.moved_from(&self.reference, self.epsilon) else {
             return (f64::INFINITY, 0.0);
-        }
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for (&now, &then) in at.cols.iter().chain([&at.slack]).zip(&self.reference) {
-            match (now == f64::NEG_INFINITY, then == f64::NEG_INFINITY) {
-                (true, true) => {}
-                (false, false) => {
-                    low = low.min(now - then);
-                    high = high.max(now - then);
-                }
-                _ => return (f64::INFINITY, 0.0),
-            }
-        }
+        };
         let middle = 0.5 * (low + high);
         (
             0.5 * (high - low) / at.epsilon,

@@ -14,6 +14,28 @@ pub struct Scaling<'a> {
     pub slack: f64,
 }
 
+impl Scaling<'_> {
+    /// By how much the potentials have moved from a reference, slack last, at the least and at the most;
+    /// `None` where ε, the columns or which of them take mass are not the same.
+    pub(crate) fn moved_from(&self, reference: &[f64], epsilon: f64) -> Option<(f64, f64)> {
+        if reference.len() != self.cols.len() + 1 || epsilon != self.epsilon {
+            return None;
+        }
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for (&now, &then) in self.cols.iter().chain([&self.slack]).zip(reference) {
+            match (now == f64::NEG_INFINITY, then == f64::NEG_INFINITY) {
+                (true, true) => {}
+                (false, false) => {
+                    low = low.min(now - then);
+                    high = high.max(now - then);
+                }
+                _ => return None,
+            }
+        }
+        Some((low, high))
+    }
+}
+
 /// Whoever can sweep over a cost: a CPU, a GPU, a cluster.
 ///
 /// A backend holds the costs and masses of the *real* rows and columns. The slack row is O(columns) work

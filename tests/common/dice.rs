@@ -34,6 +34,23 @@ impl Dice {
         (0..n).map(|_| self.unit()).collect()
     }
 
+    /// Masses that sum to one, some of them equal; a quarter of them zero where `zeros` are allowed.
+    pub fn masses(&mut self, n: usize, zeros: bool) -> Vec<f64> {
+        let mut m: Vec<f64> = (0..n)
+            .map(|_| match self.below(4) {
+                0 if zeros => 0.0,
+                1 => 1.0,
+                _ => 0.05 + self.unit(),
+            })
+            .collect();
+        if m.iter().all(|&x| x == 0.0) {
+            m[0] = 1.0;
+        }
+        let total: f64 = m.iter().sum();
+        m.iter_mut().for_each(|x| *x /= total);
+        m
+    }
+
     /// −log of a softmax of normal logits of standard deviation three: what a classifier might say.
     pub fn surprisals(&mut self, k: usize) -> Vec<f64> {
         let z: Vec<f64> = (0..k).map(|_| 3.0 * self.normal()).collect();
