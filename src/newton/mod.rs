@@ -56,9 +56,13 @@ pub struct Newton {
     observer: Option<Observer>,
 }
 
-/// Rows of the smallest sample, and of the next relative to the last.
-const SAMPLE: usize = 1024;
+/// Rows of the smallest sample: so many, and so many a column; and of the next relative to the last.
+const SAMPLE: usize = 256;
+const FEWEST: usize = 12;
 const GROWTH: usize = 8;
+
+/// Rows a column that tell as much as the first sweep over all of them can use.
+const ENOUGH: usize = 200;
 
 /// Divisor of ε between stages of a cold start, and how well each stage places the mass.
 const COOLING: f64 = 4.0;
@@ -232,7 +236,7 @@ impl Newton {
     ) -> Vec<f64> {
         let mut g = target.rest();
         let (n, k) = (masses.len(), cost.cols());
-        let mut count = SAMPLE.max(8 * k).min(n);
+        let mut count = SAMPLE.max(FEWEST * k).min(n);
         let mut first = true;
         loop {
             let part = Sampled::new(cost, count);
@@ -255,7 +259,7 @@ impl Newton {
                 g = outcome.g;
             }
             first = false;
-            if count * GROWTH > n {
+            if count * GROWTH > n || count >= ENOUGH * k {
                 return g;
             }
             count *= GROWTH;
