@@ -10,6 +10,19 @@
 //! How many entries are visible is estimated from a few rows: those within 14 ε of the row's best. With `v`
 //! of them a curvature costs v² a row and a factorisation k³/3 in all, against k a row for a sweep. Sinkhorn
 //! is annealed down to an ε far below the costs' spread.
+//!
+//! Measured, in milliseconds to 1e-4 (label allocations of 20,000 rows, ρ = 0.9, `f32`) and 1e-6 (squares of
+//! points in the unit square, `f64`), on two cores that had other work too:
+//!
+//! | | Newton | Sinkhorn | chosen |
+//! | --- | --- | --- | --- |
+//! | 20,000 × 8, ε = 0.01 | 6 | 33 | Newton |
+//! | 20,000 × 64, ε = 0.01 | 36 | 88 | Newton |
+//! | 10,000 × 256, ε = 0.01 | 97 to 167 | 174 | Newton |
+//! | 20,000 × 16 and × 64, ε = 0.2 | 47, 84 | 14, 22 | Newton: the price of being safe at few columns |
+//! | 100 × 100, ε = 0.001 | 3 | 16 | Newton |
+//! | 400 × 400, ε = 0.001 | 143 | 15 | Sinkhorn |
+//! | 1,000 × 1,000, ε = 0.05 and 0.001 | 6,239, 886 | 26, 190 | Sinkhorn |
 
 use core::ops::ControlFlow;
 
