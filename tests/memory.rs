@@ -72,6 +72,8 @@ fn newton_keeps_one_small_square() {
         let solution = Newton::new(0.01).solve(&problem).unwrap();
         assert!(solution.status().is_converged());
     });
-    let allowed = 60 * rows + 32 * 8 * (cols + 1) * (cols + 1) * 4;
+    // A row's record holds up to four entries, where they are and how long that stays true: O(1) a row
+    // however many columns there are.
+    let allowed = 72 * rows + 32 * 8 * (cols + 1) * (cols + 1) * 4;
     assert!(used < allowed, "{used} bytes, allowed {allowed}");
 }
