@@ -93,21 +93,12 @@ fn square<T: Real>(absorbed: bool, measure: Measure<'_>) {
     let cost = Dense::new(&costs, SIDE, SIDE).unwrap();
     let marginals = earthmover::Marginals::uniform(SIDE, SIDE).unwrap();
     let problem = Problem::new(cost, marginals).unwrap();
-    let masses = problem.marginals().rows();
     if absorbed {
-        run(
-            &mut Absorbed::new(problem.cost(), masses),
-            &problem,
-            &mut dice,
-            measure,
-        );
+        let masses = problem.marginals().rows();
+        let mut backend = Absorbed::new(problem.cost(), masses);
+        run(&mut backend, &problem, &mut dice, measure);
     } else {
-        run(
-            &mut Streamed::new(problem.cost(), masses),
-            &problem,
-            &mut dice,
-            measure,
-        );
+        streamed(&problem, &mut dice, measure);
     }
 }
 
@@ -121,13 +112,7 @@ fn tall<T: Real>(measure: Measure<'_>) {
         label_allocation(n, k, 0.5),
     )
     .unwrap();
-    let masses = problem.marginals().rows();
-    run(
-        &mut Streamed::new(problem.cost(), masses),
-        &problem,
-        &mut dice,
-        measure,
-    );
+    streamed(&problem, &mut dice, measure);
 }
 
 fn points<T: Real>(measure: Measure<'_>) {
@@ -136,13 +121,13 @@ fn points<T: Real>(measure: Measure<'_>) {
     let (x, y) = (narrow::<T>(&x), narrow::<T>(&y));
     let cloud = PointCloud::new(&x, &y, 3, SquaredEuclidean).unwrap();
     let problem = Problem::new(cloud, earthmover::Marginals::uniform(SIDE, SIDE).unwrap()).unwrap();
+    streamed(&problem, &mut dice, measure);
+}
+
+fn streamed<T: Real, C: Cost<T>>(problem: &Problem<T, C>, dice: &mut Dice, measure: Measure<'_>) {
     let masses = problem.marginals().rows();
-    run(
-        &mut Streamed::new(problem.cost(), masses),
-        &problem,
-        &mut dice,
-        measure,
-    );
+    let mut backend = Streamed::new(problem.cost(), masses);
+    run(&mut backend, problem, dice, measure);
 }
 
 /// Checks one sweep against the definition, then hands sweeps at alternating potentials to `measure`.

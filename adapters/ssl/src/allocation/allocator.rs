@@ -18,7 +18,7 @@ use earthmover::{Cost, Status};
 
 use super::engine::{Engine, Settings};
 use super::masses::Masses;
-use super::schedule::share;
+use super::share;
 use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
 use crate::Error;

@@ -21,7 +21,7 @@ use super::allocator::{COST_CEILING, check_length, check_row, check_shape, check
 use super::certify::certify;
 use super::dykstra::{Acceleration, Question, project, project_row};
 use super::laminar::{Interval, Tree};
-use super::schedule::share;
+use super::share;
 use crate::Error;
 
 /// The question: which bounds an allocation has to keep.

@@ -35,5 +35,6 @@ pub use constrained::{ConstrainedAllocation, ConstrainedSolution};
 pub use diagnostic::{ClassDiagnosis, Diagnosis, Warning};
 pub use dykstra::Acceleration;
 pub use schedule::Schedule;
+pub(crate) use schedule::share;
 pub use shift::{Shift, ShiftEstimator};
 pub use storage::CostStorage;

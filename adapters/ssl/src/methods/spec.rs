@@ -9,7 +9,7 @@ use super::{
     Aligned, FixMatch, FlexMatch, FreeMatch, Method, PseudoLabel, Sla, SoftMatch, Supervised,
 };
 use crate::Error;
-use crate::allocation::{Bounds, LabelAllocator, Schedule};
+use crate::allocation::{Bounds, LabelAllocator, Schedule, share};
 
 /// A method by name, with nothing set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -375,16 +375,6 @@ impl MethodSpec {
     /// Where a setting is out of its range.
     pub fn build(&self, examples: usize, counts: &[usize]) -> Result<Box<dyn Method>, Error> {
         let k = counts.len();
-        let share = |name, value: f64| {
-            if (0.0..=1.0).contains(&value) {
-                return Ok(value);
-            }
-            Err(Error::Option {
-                name,
-                value,
-                expected: "between 0 and 1",
-            })
-        };
         Ok(match self {
             Self::Supervised => Box::new(Supervised),
             Self::PseudoLabel { ramp } => Box::new(PseudoLabel::new(share("ramp", *ramp)?)),

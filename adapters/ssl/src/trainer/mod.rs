@@ -105,6 +105,14 @@ impl std::fmt::Debug for Trainer {
     }
 }
 
+/// The network that the settings name, with the weights of their seed.
+fn network(settings: &Settings, dataset: &Dataset) -> Result<Box<dyn Classifier>, TrainError> {
+    let device = open(settings)?;
+    let seed = Stream::Weights.seed(settings.seed);
+    let (shape, classes) = (dataset.shape(), dataset.classes.len());
+    Ok(settings.model.build(shape, classes, seed, &device)?)
+}
+
 impl Trainer {
     /// Starts a run. With a folder, logs and checkpoints go there and an earlier run's are replaced.
     ///
@@ -115,11 +123,7 @@ impl Trainer {
         dataset: Arc<Dataset>,
         folder: Option<&Path>,
     ) -> Result<Self, TrainError> {
-        let device = open(&settings)?;
-        let seed = Stream::Weights.seed(settings.seed);
-        let model = settings
-            .model
-            .build(dataset.shape(), dataset.classes.len(), seed, &device)?;
+        let model = network(&settings, &dataset)?;
         Self::with_model(settings, dataset, model, folder)
     }
 
@@ -149,11 +153,7 @@ impl Trainer {
         dataset: Arc<Dataset>,
         folder: &Path,
     ) -> Result<Self, TrainError> {
-        let device = open(&settings)?;
-        let seed = Stream::Weights.seed(settings.seed);
-        let model = settings
-            .model
-            .build(dataset.shape(), dataset.classes.len(), seed, &device)?;
+        let model = network(&settings, &dataset)?;
         Self::resume_with_model(settings, dataset, model, folder)
     }
 
