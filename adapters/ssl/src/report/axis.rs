@@ -1,4 +1,7 @@
 //! Axes: ranges of data, round tick positions, numbers as people write them.
+//!
+//! Ticks are the multiples of a step inside [low, high]. The step depends on the span, and widening a range to
+//! multiples of its step can make it one of a larger step: ranges are widened until they no longer do.
 
 /// How values are spread along a side of a plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +27,8 @@ impl Scale {
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
-    logarithmic: bool,
+    /// From tick to tick; `None` where values are spread by their logarithm.
+    step: Option<f64>,
 }
 
 impl Axis {
@@ -39,13 +43,20 @@ impl Axis {
             (low, high) = (0.0, 1.0);
         }
         if high - low < 1e-9 * (1.0 + high.abs()) {
-            (low, high) = (low - 0.5, high + 0.5);
+            // A large number may have no neighbours half of one away.
+            let margin = 0.5f64.max(1e-9 * high.abs());
+            (low, high) = (low - margin, high + margin);
         }
-        let step = step(high - low);
+        let (mut step, mut next) = (0.0, round_step(high - low));
+        while next > step {
+            step = next;
+            (low, high) = (floor(low / step) * step, ceil(high / step) * step);
+            next = round_step(high - low);
+        }
         Self {
-            low: (low / step).floor() * step,
-            high: (high / step).ceil() * step,
-            logarithmic: false,
+            low,
+            high,
+            step: Some(step),
         }
     }
 
@@ -54,7 +65,7 @@ impl Axis {
         Self {
             low,
             high,
-            logarithmic: false,
+            step: Some(round_step(high - low)),
         }
     }
 
@@ -85,7 +96,7 @@ impl Axis {
         Self {
             low: 10f64.powf(low),
             high: 10f64.powf(high),
-            logarithmic: true,
+            step: None,
         }
     }
 
@@ -96,17 +107,19 @@ impl Axis {
 
     /// Where a value lies, 0 at the low and 1 at the high end.
     pub(super) fn place(self, value: f64) -> f64 {
-        let place = if self.logarithmic {
-            (value / self.low).ln() / (self.high / self.low).ln()
-        } else {
-            (value - self.low) / (self.high - self.low)
-        };
-        place.clamp(0.0, 1.0)
+        self.unclamped(value).clamp(0.0, 1.0)
+    }
+
+    fn unclamped(self, value: f64) -> f64 {
+        match self.step {
+            Some(_) => (value - self.low) / (self.high - self.low),
+            None => (value / self.low).ln() / (self.high / self.low).ln(),
+        }
     }
 
     /// Round positions inside, with their texts.
     pub(super) fn ticks(self) -> Vec<(f64, String)> {
-        if self.logarithmic {
+        let Some(step) = self.step else {
             let ends = (self.low.log10().round(), self.high.log10().round());
             let (first, last) = (ends.0 as i32, ends.1 as i32);
             let every = ((last - first) / 7 + 1) as usize;
@@ -114,18 +127,28 @@ impl Axis {
                 .step_by(every)
                 .map(|e| (10f64.powi(e), power(e)))
                 .collect();
-        }
-        let step = step(self.high - self.low);
-        let first = (self.low / step).round() as i64;
-        let last = (self.high / step).round() as i64;
+        };
+        let first = ceil(self.low / step) as i64;
+        let last = floor(self.high / step) as i64;
         (first..=last)
             .map(|i| (i as f64 * step, text(i as f64 * step, step)))
             .collect()
     }
 }
 
+/// Numbers of steps so near to a whole one are whole: far more than rounding, far less than a pixel.
+const WHOLE: f64 = 1e-5;
+
+fn floor(steps: f64) -> f64 {
+    (steps + WHOLE).floor()
+}
+
+fn ceil(steps: f64) -> f64 {
+    (steps - WHOLE).ceil()
+}
+
 /// 1, 2 or 5 times a power of ten: four to eight of them make up the span.
-fn step(span: f64) -> f64 {
+fn round_step(span: f64) -> f64 {
     let raw = span / 5.0;
     let power = 10f64.powf(raw.log10().floor());
     let factor = match raw / power {
@@ -201,5 +224,80 @@ mod tests {
         let one = Axis::around([3.0].into_iter());
         assert!(one.low < 3.0 && one.high > 3.0);
         assert_eq!(Axis::around([f64::NAN].into_iter()).ticks().len(), 6);
+    }
+
+    /// Ranges of many spans and places.
+    fn ranges() -> impl Iterator<Item = (f64, f64)> {
+        let spans = (-40..=60).flat_map(|e| {
+            let span = 10f64.powf(f64::from(e) / 10.0);
+            [span, 0.9999 * span, 1.5 * span]
+        });
+        spans.flat_map(|span| {
+            let places = [0.0, -1.0, -0.5, -0.013, 0.31, 7.77, -12.9, 1e3, -1e6];
+            places.map(|place| (place * span, (place + 1.0) * span))
+        })
+    }
+
+    /// The ticks of an axis: evenly spread, none outside.
+    fn honest_ticks(axis: Axis) -> Vec<f64> {
+        let ticks = axis.ticks();
+        for (tick, _) in &ticks {
+            let place = axis.unclamped(*tick);
+            assert!((-1e-5..=1.0 + 1e-5).contains(&place), "{tick} on {axis:?}");
+        }
+        let ticks: Vec<f64> = ticks.into_iter().map(|t| t.0).collect();
+        let gaps = |pair: &[f64]| axis.unclamped(pair[1]) - axis.unclamped(pair[0]);
+        if let Some(first) = ticks.windows(2).map(gaps).next() {
+            let even = |gap: f64| (gap - first).abs() < 1e-5;
+            assert!(ticks.windows(2).map(gaps).all(even), "{ticks:?}");
+        }
+        ticks
+    }
+
+    #[test]
+    fn ticks_of_widened_ranges_go_from_end_to_end() {
+        for (low, high) in ranges() {
+            let axis = Axis::around([low, high].into_iter());
+            let hair = 1e-5 * (axis.high - axis.low);
+            assert!(axis.low <= low + hair && axis.high >= high - hair);
+            let ticks = honest_ticks(axis);
+            let ends = (ticks.first().copied(), ticks.last().copied());
+            assert_eq!(ends, (Some(axis.low), Some(axis.high)), "{low} to {high}");
+            assert!((5..=9).contains(&ticks.len()), "{low} to {high}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn ticks_of_given_ranges_are_inside() {
+        for (low, high) in ranges() {
+            let ticks = honest_ticks(Axis::between(low, high));
+            assert!((3..=9).contains(&ticks.len()), "{low} to {high}: {ticks:?}");
+        }
+        assert_eq!(honest_ticks(Axis::between(0.0, 3.0)).len(), 7);
+        assert_eq!(honest_ticks(Axis::between(-0.1, 1.1)).len(), 6);
+    }
+
+    #[test]
+    fn ticks_of_decades_are_inside() {
+        for (low, high) in (-12..=12).flat_map(|e| (1..=12).map(move |d| (e, e + d))) {
+            let values = [2.0 * 10f64.powi(low), 0.5 * 10f64.powi(high)];
+            let ticks = honest_ticks(Axis::scaled(Scale::Logarithmic, values.into_iter()));
+            assert!((2..=8).contains(&ticks.len()), "{ticks:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_outgrows_its_step_takes_the_next() {
+        // 17.2 is a span of twos, the 18 it is widened to is one of fives.
+        let axis = Axis::from_zero([17.2].into_iter());
+        assert_eq!((axis.low, axis.high), (0.0, 20.0));
+        assert_eq!(honest_ticks(axis), [0.0, 5.0, 10.0, 15.0, 20.0]);
+    }
+
+    #[test]
+    fn huge_values_have_a_range() {
+        let axis = Axis::around([1e300].into_iter());
+        assert!(axis.low < 1e300 && axis.high > 1e300);
+        assert!(honest_ticks(axis).len() > 2);
     }
 }

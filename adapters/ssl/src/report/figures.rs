@@ -53,10 +53,10 @@ fn legend(keys: &[Key]) -> (Vec<(f64, f64)>, f64) {
     (places, y + LINE)
 }
 
-/// Panels row by row under a heading.
+/// Panels row by row under a heading; one alone has the title over it already.
 fn sheet(title: &str, panels: &[Panel], columns: usize) -> String {
     let columns = columns.clamp(1, panels.len().max(1));
-    let heading = if title.is_empty() { 0.0 } else { 30.0 };
+    let heading = if panels.len() > 1 { 30.0 } else { 0.0 };
     let mut inside = String::new();
     let mut top = heading;
     for row in panels.chunks(columns) {
@@ -198,7 +198,7 @@ pub fn errors(title: &str, x: &str, groups: &[Bars]) -> String {
         body,
         keys: keys.collect(),
     };
-    sheet("", &[panel], 1)
+    sheet(title, &[panel], 1)
 }
 
 /// The paper's two figures on training dynamics, of one run: allocated share and test error over the steps, β and
