@@ -22,6 +22,7 @@ use earthmover_ssl::presets;
 use earthmover_ssl::trainer::{ModelSpec, Settings, StepRecord, Summary, Trainer, Watch, subset};
 
 use crate::Failure;
+use crate::output::say;
 use crate::progress::{STOP, listen};
 
 /// Flags of `presets`.
@@ -87,13 +88,21 @@ pub(crate) fn presets(flags: &PresetFlags) -> Result<(), Failure> {
         )));
     }
     if !flags.check {
-        names.iter().for_each(|name| println!("{name}"));
+        names.iter().for_each(|name| say!("{name}"));
         return Ok(());
     }
     listen();
-    println!(
+    say!(
         "{:<40} {:>9} {:>6}  {:<9} {:>10}  {:<34} {:>9} {:>7} {:>7}  outcome",
-        "preset", "examples", "labels", "network", "parameters", "method", "allocated", "loss", "s"
+        "preset",
+        "examples",
+        "labels",
+        "network",
+        "parameters",
+        "method",
+        "allocated",
+        "loss",
+        "s"
     );
     let mut loaded = Loaded::default();
     let mut failed = 0;
@@ -102,15 +111,15 @@ pub(crate) fn presets(flags: &PresetFlags) -> Result<(), Failure> {
             .map_err(Failure::Input)
             .and_then(|s| check(&s, flags, &mut loaded));
         match outcome {
-            Ok(line) => println!("{name:<40} {line}  ok"),
+            Ok(line) => say!("{name:<40} {line}  ok"),
             Err(Failure::Stopped) => return Err(Failure::Stopped),
             Err(Failure::Input(message) | Failure::Run(message)) => {
                 failed += 1;
-                println!("{name:<40} FAILED: {message}");
+                say!("{name:<40} FAILED: {message}");
             }
         }
     }
-    println!(
+    say!(
         "\n{} of {} presets are fine",
         names.len() - failed,
         names.len()
@@ -212,7 +221,7 @@ fn short(settings: &Settings) -> &'static str {
 /// Measures what allocation costs.
 pub(crate) fn cost(flags: &CostFlags) -> Result<(), Failure> {
     listen();
-    println!(
+    say!(
         "{:<24} {:>8} {:>5}  {:<9} {:>7} {:>10} {:>15} {:>15} {:>8}",
         "preset",
         "examples",
@@ -253,7 +262,7 @@ pub(crate) fn cost(flags: &CostFlags) -> Result<(), Failure> {
         let total: f64 = steady.iter().map(|r| r.seconds).sum();
         let allocation: f64 = steady.iter().map(|r| r.allocation_seconds).sum();
         let mean = |seconds: f64| 1e3 * seconds / steady.len().max(1) as f64;
-        println!(
+        say!(
             "{name:<24} {examples:>8} {k:>5}  {:<9} {:>7} {:>10.0} {:>15.2} {:>15.2} {:>7.3}%",
             settings.model.to_string(),
             settings.batch * (1 + 2 * settings.ratio),
@@ -263,9 +272,10 @@ pub(crate) fn cost(flags: &CostFlags) -> Result<(), Failure> {
             100.0 * allocation / total.max(f64::MIN_POSITIVE)
         );
     }
-    println!(
+    say!(
         "\nMeans over {} steps at ρ = {}; allocation is soft labels, new rows and solve. The paper: 21%.",
-        flags.steps, flags.rho
+        flags.steps,
+        flags.rho
     );
     Ok(())
 }

@@ -36,6 +36,7 @@ use serde::Deserialize;
 
 use crate::Failure;
 use crate::flags::{Changes, folder_name, per_method, seeded};
+use crate::output::say;
 use crate::progress::listen;
 use crate::session::{announce_device, choose_threads, one};
 use crate::tables;
@@ -161,7 +162,7 @@ pub(crate) fn run(flags: &ExperimentFlags) -> Result<(), Failure> {
             return Err(input(&message));
         }
     }
-    println!(
+    say!(
         "{}: {} runs into {}",
         file.name,
         plan.len(),
@@ -169,7 +170,7 @@ pub(crate) fn run(flags: &ExperimentFlags) -> Result<(), Failure> {
     );
     if flags.dry_run {
         for planned in &plan {
-            println!("{}", planned.folder.display());
+            say!("{}", planned.folder.display());
         }
         return Ok(());
     }
@@ -289,7 +290,7 @@ fn run_all(plan: &mut [Planned]) -> Result<bool, Failure> {
         planned.outcome = Some(match outcome {
             Ok(summary) => {
                 let word = if fresh { "" } else { " (done before)" };
-                println!(
+                say!(
                     "{name}: test error {:.2}%{word}",
                     100.0 * (1.0 - summary.accuracy)
                 );
@@ -297,9 +298,9 @@ fn run_all(plan: &mut [Planned]) -> Result<bool, Failure> {
             }
             Err(Failure::Stopped) => return Ok(true),
             Err(Failure::Input(message) | Failure::Run(message)) => {
-                println!("{name}: FAILED: {message}");
                 // Recorded for the other processes; where not even that can be written, this one still knows.
                 let _ = fs::write(planned.folder.join(FAILED), &message);
+                say!("{name}: FAILED: {message}");
                 Err(message)
             }
         });

@@ -13,13 +13,13 @@
 //! Features: `cuda` for an NVIDIA card, `cudnn` for the same with cuDNN's convolutions, `metal` for an Apple one; each
 //! needs the vendor's toolkit to build. Without them `--device` says so and computes on the processor.
 //!
-//! Everything a run makes is in its folder under `runs/`. Ctrl-C saves; the same command with `--resume` goes on as
-//! if nothing had happened. `RAYON_NUM_THREADS` sets the number of threads; the results are the same for any.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+//! Everything a run makes is in its folder under `runs/`. Ctrl-C saves; the same command with `--resume` (without it for
+//! `experiments`) goes on as if nothing had happened. `RAYON_NUM_THREADS` sets the number of threads; the results are the same for any.
 
 mod check;
 mod experiments;
 mod flags;
+mod output;
 mod progress;
 mod session;
 mod tables;
@@ -33,6 +33,7 @@ use earthmover_ssl::report;
 use check::{CostFlags, PresetFlags};
 use experiments::ExperimentFlags;
 use flags::TrainFlags;
+use output::{remark, say};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -91,8 +92,20 @@ impl From<earthmover_ssl::trainer::TrainError> for Failure {
     }
 }
 
+/// What Ctrl-C leaves, and how to go on.
+fn after_stop(command: Option<&Command>) -> &'static str {
+    match command {
+        None => "stopped and saved; the same command with --resume goes on",
+        Some(Command::Experiments(_)) => "stopped and saved; the same command goes on",
+        Some(Command::Report { .. } | Command::Presets(_) | Command::Cost(_)) => {
+            "stopped; nothing is saved, the same command starts anew"
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let stopped = after_stop(arguments.command.as_ref());
     let outcome = match arguments.command {
         None => session::train(&arguments.train),
         Some(Command::Report {
@@ -107,15 +120,15 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Input(message)) => {
-            eprintln!("error: {message}");
+            remark!("error: {message}");
             ExitCode::from(2)
         }
         Err(Failure::Run(message)) => {
-            eprintln!("error: {message}");
+            remark!("error: {message}");
             ExitCode::from(1)
         }
         Err(Failure::Stopped) => {
-            eprintln!("stopped and saved; the same command with --resume goes on");
+            remark!("{stopped}");
             ExitCode::from(130)
         }
     }
@@ -124,6 +137,6 @@ fn main() -> ExitCode {
 fn write_report(runs: &[PathBuf], output: Option<PathBuf>, title: &str) -> Result<(), Failure> {
     let output = output.unwrap_or_else(|| runs[0].join("report.html"));
     report::write(title, runs, &[], &output)?;
-    println!("wrote {}", output.display());
+    say!("wrote {}", output.display());
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use earthmover_ssl::trainer::{Evaluation, StepRecord, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::remark;
+
 /// Set by Ctrl-C; runs look at it between steps.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -15,7 +17,7 @@ pub(crate) fn listen() {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after this step; once more to end at once");
+        remark!("\nstopping after this step; once more to end at once");
     };
     // Not being able to listen is no reason not to train.
     let _ = ctrlc::set_handler(handler);

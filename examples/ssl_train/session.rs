@@ -14,6 +14,7 @@ use earthmover_ssl::trainer::{
 
 use crate::Failure;
 use crate::flags::{TrainFlags, folder_name, per_method, seeded};
+use crate::output::{remark, say};
 use crate::progress::{Bar, STOP, listen};
 
 /// The methods compared on the digits when none is named.
@@ -41,7 +42,7 @@ pub(crate) fn train(flags: &TrainFlags) -> Result<(), Failure> {
                 .unwrap_or_else(|| format!("{}-{}", base.dataset, base.split.labels)),
         )
     });
-    println!(
+    say!(
         "{}: {} training and {} test examples, {} labels ({}), {}, {} steps of {} labeled + {} unlabeled",
         dataset.name,
         dataset.train.len(),
@@ -62,7 +63,7 @@ pub(crate) fn train(flags: &TrainFlags) -> Result<(), Failure> {
             let folder = root.join(folder_name(&settings));
             let name = format!("{:<16} seed {seed}", settings.method.title());
             let summary = one(&settings, &dataset, &folder, flags.resume, &name)?;
-            println!(
+            say!(
                 "{name}: test error {:5.2}% after {:.1} s",
                 100.0 * (1.0 - summary.accuracy),
                 summary.seconds
@@ -74,12 +75,12 @@ pub(crate) fn train(flags: &TrainFlags) -> Result<(), Failure> {
         .iter()
         .map(|f| Recorded::read(f))
         .collect::<Result<_, _>>()?;
-    println!();
+    say!("");
     print_table(&compare(&runs));
     let page = root.join("report.html");
     let title = format!("{} with {} labels", dataset.name, base.split.labels);
     report::write(&title, &folders, &dataset.classes, &page)?;
-    println!(
+    say!(
         "\nreport: {}   ({:.0} s in all)",
         page.display(),
         started.elapsed().as_secs_f64()
@@ -143,7 +144,7 @@ pub(crate) fn announce_device(settings: &Settings) -> Result<(), Failure> {
         .parse()
         .map_err(|e: earthmover_ssl::nn::NnError| Failure::Input(e.to_string()))?;
     if let Some(fallback) = name.open().fallback {
-        eprintln!("note: {fallback}");
+        remark!("note: {fallback}");
     }
     Ok(())
 }
@@ -152,7 +153,7 @@ pub(crate) fn announce_device(settings: &Settings) -> Result<(), Failure> {
 pub(crate) fn print_table(rows: &[Row]) {
     let width = rows.iter().map(|r| r.name.chars().count()).max();
     let width = width.unwrap_or(6).max(6);
-    println!(
+    say!(
         "{:<width$}   test error %     allocated   labels right   seconds   allocation",
         "method"
     );
@@ -170,16 +171,19 @@ pub(crate) fn print_table(rows: &[Row]) {
             row.name,
             " ".repeat(width - row.name.chars().count())
         );
-        println!(
+        say!(
             "{name}   {error}{pad} {:8.1}%  {:12.1}%  {:8.1}  {:9.2}%",
-            row.allocated, row.label_accuracy, row.seconds, row.allocation
+            row.allocated,
+            row.label_accuracy,
+            row.seconds,
+            row.allocation
         );
     }
     if rows.iter().any(|r| r.errors.len() > 1) {
-        println!("\nerrors of each seed:");
+        say!("\nerrors of each seed:");
         for row in rows {
             let each: Vec<String> = row.errors.iter().map(|e| format!("{e:.2}")).collect();
-            println!("  {:<width$}  {}", row.name, each.join("  "));
+            say!("  {:<width$}  {}", row.name, each.join("  "));
         }
     }
 }

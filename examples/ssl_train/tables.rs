@@ -10,6 +10,7 @@ use earthmover_ssl::trainer::{Recorded, subset};
 
 use crate::Failure;
 use crate::experiments::{File, Planned, slug};
+use crate::output::say;
 
 /// Writes everything: results into `place`, the page beside the runs.
 pub(crate) fn write(file: &File, plan: &[Planned], place: &Path) -> Result<(), Failure> {
@@ -24,7 +25,7 @@ pub(crate) fn write(file: &File, plan: &[Planned], place: &Path) -> Result<(), F
     let folders: Vec<PathBuf> = done().map(|p| p.folder.clone()).collect();
     let page = file.output.join("report.html");
     report::write(&file.name, &folders, &classes, &page)?;
-    println!("wrote {}", page.display());
+    say!("wrote {}", page.display());
     Ok(())
 }
 
@@ -36,7 +37,7 @@ fn put(place: &Path, name: &str, text: &str) -> Result<(), Failure> {
         .and_then(|()| fs::write(&beside, text))
         .and_then(|()| fs::rename(&beside, &path))
         .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
-    println!("wrote {}", path.display());
+    say!("wrote {}", path.display());
     Ok(())
 }
 
