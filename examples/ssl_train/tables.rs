@@ -16,6 +16,9 @@ use crate::output::say;
 pub(crate) fn write(file: &File, plan: &[Planned], place: &Path) -> Result<(), Failure> {
     put(place, "results.csv", &csv(file, plan))?;
     put(place, "tables.md", &tables(file, plan))?;
+    for (index, grid) in file.grid.iter().enumerate() {
+        cost(&grid.title, plan, index);
+    }
     let done = || plan.iter().filter(|p| matches!(p.outcome, Some(Ok(_))));
     let Some(first) = done().next() else {
         return Ok(());
@@ -160,13 +163,12 @@ fn tables(file: &File, plan: &[Planned]) -> String {
                 out.push('\n');
             }
         }
-        cost(&mut out, plan, index);
     }
     out
 }
 
-/// A sentence on what the runs of a grid took, and allocation of that.
-fn cost(out: &mut String, plan: &[Planned], grid: usize) {
+/// What the runs of a grid took, and allocation of that: of this machine, so it is said and not put into the tables.
+fn cost(title: &str, plan: &[Planned], grid: usize) {
     let mine = plan.iter().filter(|p| p.grid == grid);
     let done: Vec<_> = mine
         .filter_map(|p| Some((p, p.outcome.as_ref()?.as_ref().ok()?)))
@@ -180,19 +182,17 @@ fn cost(out: &mut String, plan: &[Planned], grid: usize) {
     if done.is_empty() {
         return;
     }
-    let _ = write!(
-        out,
-        "\n{} runs took {seconds:.0} s in all on the machine that made this table.",
+    let allocation = match shares.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; allocation took {:.1}% of the time of SLA's steps",
+            mean_and_deviation(&shares).0
+        ),
+    };
+    say!(
+        "{title}: {} runs took {seconds:.0} s in all{allocation}",
         done.len()
     );
-    if !shares.is_empty() {
-        let _ = write!(
-            out,
-            " Allocation took {:.1}% of the time of SLA's steps.",
-            mean_and_deviation(&shares).0
-        );
-    }
-    out.push('\n');
 }
 
 /// Bars for every table, dynamics of the first SLA run, and how far it is from the linear programme.
