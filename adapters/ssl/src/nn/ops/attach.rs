@@ -8,14 +8,33 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::backend::BackendStorage;
 use candle_core::{
-    CpuStorage, CudaStorage, CustomOp2, CustomOp3, Layout, MetalStorage, Result, Shape, Storage,
-    Tensor, bail,
+    CpuStorage, CudaStorage, CustomOp3, Layout, MetalStorage, Result, Shape, Storage, Tensor, bail,
 };
 
 /// Gradients for up to three arguments; `None` where none is wanted.
 pub(super) type Gradients3 = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
 
-pub(super) struct Attached<F> {
+/// `value` as a function of three tensors, whose gradients `backward` makes of them and of that of the value.
+/// A function of two repeats one and has no gradient for the repetition.
+pub(super) fn attach<F>(
+    name: &'static str,
+    value: Tensor,
+    [a, b, c]: [&Tensor; 3],
+    backward: F,
+) -> Result<Tensor>
+where
+    F: Fn([&Tensor; 3], &Tensor) -> Result<Gradients3> + Send + Sync + 'static,
+{
+    let value = Mutex::new(Some(value.contiguous()?));
+    let attached = Attached {
+        name,
+        value,
+        backward,
+    };
+    a.apply_op3(b, c, attached)
+}
+
+struct Attached<F> {
     name: &'static str,
     // Taken by the forward pass, so that the value is not kept alive twice.
     value: Mutex<Option<Tensor>>,
@@ -23,105 +42,19 @@ pub(super) struct Attached<F> {
 }
 
 impl<F> Attached<F> {
-    pub(super) fn new(name: &'static str, value: Tensor, backward: F) -> Self {
-        Self {
-            name,
-            value: Mutex::new(Some(value)),
-            backward,
-        }
-    }
-
-    fn take(&self) -> Result<Tensor> {
-        let taken = self
-            .value
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        match taken {
-            Some(value) => value.contiguous(),
-            None => bail!("{}: the value was already handed over", self.name),
-        }
-    }
-
-    fn cpu(&self) -> Result<(CpuStorage, Shape)> {
-        let value = self.take()?;
+    fn hand_over<S: BackendStorage>(&self, here: fn(&Storage) -> Option<&S>) -> Result<(S, Shape)> {
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(value) = value.take() else {
+            bail!("{}: the value was already handed over", self.name)
+        };
         let (storage, layout) = value.storage_and_layout();
-        match &*storage {
-            Storage::Cpu(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
-            _ => bail!(
+        match here(&storage) {
+            Some(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
+            None => bail!(
                 "{}: value and arguments are on different devices",
                 self.name
             ),
         }
-    }
-
-    fn cuda(&self) -> Result<(CudaStorage, Shape)> {
-        let value = self.take()?;
-        let (storage, layout) = value.storage_and_layout();
-        match &*storage {
-            Storage::Cuda(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
-            _ => bail!(
-                "{}: value and arguments are on different devices",
-                self.name
-            ),
-        }
-    }
-
-    fn metal(&self) -> Result<(MetalStorage, Shape)> {
-        let value = self.take()?;
-        let (storage, layout) = value.storage_and_layout();
-        match &*storage {
-            Storage::Metal(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
-            _ => bail!(
-                "{}: value and arguments are on different devices",
-                self.name
-            ),
-        }
-    }
-}
-
-impl<F> CustomOp2 for Attached<F>
-where
-    F: Fn([&Tensor; 2], &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)>,
-{
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn cpu_fwd(
-        &self,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.cpu()
-    }
-    fn cuda_fwd(
-        &self,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.cuda()
-    }
-    fn metal_fwd(
-        &self,
-        _: &MetalStorage,
-        _: &Layout,
-        _: &MetalStorage,
-        _: &Layout,
-    ) -> Result<(MetalStorage, Shape)> {
-        self.metal()
-    }
-    fn bwd(
-        &self,
-        arg1: &Tensor,
-        arg2: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        (self.backward)([arg1, arg2], grad)
     }
 }
 
@@ -141,7 +74,10 @@ where
         _: &CpuStorage,
         _: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        self.cpu()
+        self.hand_over(|s| match s {
+            Storage::Cpu(s) => Some(s),
+            _ => None,
+        })
     }
     fn cuda_fwd(
         &self,
@@ -152,7 +88,10 @@ where
         _: &CudaStorage,
         _: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
-        self.cuda()
+        self.hand_over(|s| match s {
+            Storage::Cuda(s) => Some(s),
+            _ => None,
+        })
     }
     fn metal_fwd(
         &self,
@@ -163,16 +102,19 @@ where
         _: &MetalStorage,
         _: &Layout,
     ) -> Result<(MetalStorage, Shape)> {
-        self.metal()
+        self.hand_over(|s| match s {
+            Storage::Metal(s) => Some(s),
+            _ => None,
+        })
     }
     fn bwd(
         &self,
-        arg1: &Tensor,
-        arg2: &Tensor,
-        arg3: &Tensor,
+        a: &Tensor,
+        b: &Tensor,
+        c: &Tensor,
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<Gradients3> {
-        (self.backward)([arg1, arg2, arg3], grad)
+        (self.backward)([a, b, c], grad)
     }
 }

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
-use super::attach::{Attached, Gradients3};
+use super::attach::{Gradients3, attach};
 use super::conv::{elements, with_elements};
 use super::rows::{Channel, Rows};
 
@@ -251,9 +251,7 @@ pub fn batch_norm_by_tensor_ops(
             .reshape(x.dims())?;
         Ok((Some(dx), Some(scale), Some(shift)))
     };
-    let y = x
-        .contiguous()?
-        .apply_op3(gamma, beta, Attached::new("batch_norm", y, backward))?;
+    let y = attach("batch_norm", y, [&x.contiguous()?, gamma, beta], backward)?;
     Ok((y, moments))
 }
 

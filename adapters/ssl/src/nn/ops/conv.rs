@@ -18,7 +18,7 @@ use candle_core::{
 };
 use rayon::prelude::*;
 
-use super::attach::Attached;
+use super::attach::attach;
 use super::planes::{Backward, Forward, Shape};
 use super::tile::{Height, Packed, Tiles};
 
@@ -150,7 +150,7 @@ pub fn conv2d_by_tensor_ops(x: &Tensor, w: &Tensor, params: Conv2dParams) -> Res
     let y = x
         .detach()
         .conv2d(&w.detach(), params.padding, params.stride, 1, 1)?;
-    let backward = move |[x, w]: [&Tensor; 2], grad: &Tensor| {
+    let backward = move |[x, w, _]: [&Tensor; 3], grad: &Tensor| {
         let grad = grad.contiguous()?;
         let dx = match x.track_op() {
             true => Some(input_gradient(&shape, w, &grad)?),
@@ -160,9 +160,9 @@ pub fn conv2d_by_tensor_ops(x: &Tensor, w: &Tensor, params: Conv2dParams) -> Res
             true => Some(weight_gradient(&shape, x, &grad)?),
             false => None,
         };
-        Ok((dx, dw))
+        Ok((dx, dw, None))
     };
-    x.apply_op2(&w, Attached::new("conv2d", y, backward))
+    attach("conv2d", y, [&x, &w, &w], backward)
 }
 
 fn input_gradient(shape: &Shape, w: &Tensor, grad: &Tensor) -> Result<Tensor> {
