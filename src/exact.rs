@@ -30,7 +30,8 @@
 //!
 //! So [`Way::Auto`] turns
 //!
-//! * with a slack row and a slack column, at k = n / 2, where both take about the same time;
+//! * with a slack row and a slack column, at k = n / 2, where both take about the same time (and where the contracted
+//!   graph takes many times longer than the simplex ever did, the simplex takes over);
 //! * from points that the simplex solves coarse to fine ([`Start`]), to the simplex;
 //! * else by trying: shape does not tell the first column of the table from the second. The contracted
 //!   graph is given the time that the simplex would take, counted in arcs looked at so that every
@@ -175,7 +176,7 @@ impl Exact {
             Way::Auto if slack.row > 0.0 && slack.col > 0.0 => {
                 let short = rows.min(cols);
                 if short <= MOST_NODES && short <= rows.max(cols) / 2 {
-                    Choice::Contracted
+                    Choice::Trial((FAR_MORE * work(rows, cols)) as usize)
                 } else {
                     Choice::Simplex
                 }
@@ -252,6 +253,10 @@ impl Exact {
 
 /// Beyond this the k² numbers of the contracted graph are more memory than anybody expects.
 const MOST_NODES: usize = 4096;
+
+/// With a slack row and a slack column the contracted graph is the faster way by far: only where something is badly
+/// wrong with that, at so many times what the simplex takes, does the simplex take over.
+const FAR_MORE: f64 = 16.0;
 
 /// A trial of fewer rounds than this would not tell.
 const FEWEST_ROUNDS: f64 = 8.0;

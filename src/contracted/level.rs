@@ -248,7 +248,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
 
             let spare = |u: &usize| self.surplus[*u] > SPECK * self.wanted[*u];
-            paths.restart((0..nodes).filter(spare), &lacking);
+            paths.restart((0..nodes).filter(spare), &lacking, &self.moved);
             let (mut reached, mut horizon) = (0, 0.0);
             while reached < lacks.min(enough) {
                 let Some(v) = paths.nearest() else { break };

@@ -29,6 +29,8 @@ pub(super) struct Paths {
     settled: Vec<usize>,
     /// Room for [`revise`](Self::revise).
     children: Vec<usize>,
+    /// What rounding can make of two paths of the same length.
+    tie: f64,
 }
 
 impl Paths {
@@ -43,13 +45,26 @@ impl Paths {
             parent: vec![SOURCE; padded],
             settled: Vec::with_capacity(nodes),
             children: Vec::new(),
+            tie: 0.0,
         }
     }
 
     /// Forgets everything and starts from the given sources. Of nodes equally near those that are
     /// `wanted` are settled first: a slack row ties most columns together, and all of them would
     /// otherwise be settled before the one that ends the search.
-    pub(super) fn restart(&mut self, sources: impl Iterator<Item = usize>, wanted: &[bool]) {
+    ///
+    /// Of paths equally long, up to rounding at prices that have `moved` so far, the one found first stays, which has
+    /// the fewest arcs. That is more than taste: a row that is split between two columns by a speck of rounding can go
+    /// from one to the other and on from there, or straight on. By the detour it could take along only as much as the
+    /// speck, and leave as much behind for the next time, for ever.
+    pub(super) fn restart(
+        &mut self,
+        sources: impl Iterator<Item = usize>,
+        wanted: &[bool],
+        moved: &[f64],
+    ) {
+        let farthest = moved.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+        self.tie = 16.0 * f64::EPSILON * farthest;
         self.open[..self.nodes].fill(f64::INFINITY);
         self.nearest = None;
         self.parent.fill(SOURCE);
@@ -97,6 +112,7 @@ impl Paths {
             base,
             u as u64,
             moved[u],
+            self.tie,
             keys,
             moved,
             &self.rank,
@@ -127,7 +143,7 @@ impl Paths {
             let (keys, base) = (keys(w), self.distance[w]);
             for &v in &self.children {
                 let reach = base + length(keys[v], moved[w], moved[v]);
-                if reach < self.open[v] {
+                if is_nearer(reach, self.open[v], self.tie) {
                     self.open[v] = reach;
                     self.parent[v] = w as u64;
                 }
@@ -159,6 +175,12 @@ fn length(key: f64, from: f64, to: f64) -> f64 {
     if length > 0.0 { length } else { 0.0 }
 }
 
+/// Whether a new path is shorter than the best so far by more than rounding.
+#[inline(always)]
+fn is_nearer(reach: f64, open: f64, tie: f64) -> bool {
+    reach * (1.0 + 8.0 * f64::EPSILON) + tie < open
+}
+
 /// Whole groups of lanes; the arrays are padded so that there is no rest.
 #[inline(always)]
 fn lanes<X>(values: &[X]) -> &[[X; LANES]] {
@@ -177,6 +199,7 @@ dispatch! {
         base: f64,
         from: N,
         moved_from: f64,
+        tie: f64,
         keys: &[f64],
         moved: &[f64],
         rank: &[u64],
@@ -193,7 +216,7 @@ dispatch! {
             let mut nearer = [false; LANES];
             for v in 0..LANES {
                 reach[v] = base + length(keys[v], moved_from, moved[v]);
-                nearer[v] = reach[v] < open[v];
+                nearer[v] = is_nearer(reach[v], open[v], tie);
             }
             // Most nodes bring nothing new to most others.
             if nearer.iter().fold(false, |any, &n| any | n) {
@@ -253,7 +276,7 @@ mod tests {
             }
             let search = || {
                 let mut paths = Paths::new(n);
-                paths.restart(core::iter::once(0), &[]);
+                paths.restart(core::iter::once(0), &[], &moved);
                 while let Some(v) = paths.nearest() {
                     paths.settle(v, &keys[v], &moved);
                 }
