@@ -1,7 +1,9 @@
 //! The backend that sweeps listed entries only.
 
-use super::lists::{Filed, Record, Tile, add_records, classify, refile};
+use super::classify::classify;
+use super::lists::{Filed, Record, Tile, add_records, refile};
 use super::table::Rewritable;
+use crate::cost::{copy_row, lend_row};
 use crate::sweep::rows::{RowState, TileSums, padded, sweep_rows};
 use crate::sweep::streamed::{largest_finite, log_sums_of, resolution};
 use crate::sweep::{Backend, Curvature, Scaling, diagnose_row};
@@ -145,28 +147,29 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let bad = map_tiles(&mut self.tiles, 1, |t, tile| {
             let tile = &mut tile[0];
             let first = t.start * per_tile;
-            let rows = if drift < f64::INFINITY {
-                refile(tile, &lookup.listed, window, eroded, least)
-            } else {
-                (0..tile.records.len()).collect()
-            };
-            let mut buffer = vec![T::zero(); k];
-            let mut bad = None;
-            for rows in rows.chunks(AHEAD) {
-                touch(cost, rows.iter().map(|r| first + r));
-                for &r in rows {
-                    let i = first + r;
-                    let row = one_row(cost, i, &mut buffer);
-                    let found = classify(row, &g, slack, window);
-                    if found.is_none() && bad.is_none() {
-                        let spoiled = row.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-                        bad = (masses[i] > 0.0 || spoiled).then_some(i);
-                    }
-                    let found = found.filter(|_| masses[i] > 0.0);
-                    tile.put(r, found.unwrap_or(Filed::absent(k + 1)));
+            let unsound = if drift < f64::INFINITY {
+                let unsure = refile(tile, &lookup.listed, window, eroded, least);
+                let rows: Vec<usize> = unsure.iter().map(|r| first + r).collect();
+                let filed = classify_some(cost, &rows, &g, slack, window);
+                for (&r, &filed) in unsure.iter().zip(&filed) {
+                    let carries = masses[first + r] > 0.0 && filed.is_sound();
+                    tile.put(r, if carries { filed } else { Filed::absent(k + 1) });
                 }
-            }
-            bad
+                let unsound = unsure
+                    .iter()
+                    .zip(&filed)
+                    .filter(|(_, filed)| !filed.is_sound());
+                unsound.map(|(&r, _)| r).collect()
+            } else {
+                classify_all(cost, first, &g, slack, window, tile);
+                tile.settle(&masses[first..])
+            };
+            // Rows without mass may have nowhere to go, but no cost that is none.
+            let mut buffer = vec![T::zero(); k];
+            unsound.into_iter().map(|r| first + r).find(|&i| {
+                let mut costs = lend_row(cost, i, &mut buffer).iter();
+                masses[i] > 0.0 || costs.any(|c| c.is_nan() || *c == T::neg_infinity())
+            })
         });
         if let Some(row) = bad.into_iter().flatten().next() {
             self.reference.clear();
@@ -287,13 +290,12 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let shift = largest_finite(&at);
         let (g, slack) = (potentials::<T>(&at, shift), T::narrow(at.slack - shift));
         let window = self.window();
-        let mut buffer = vec![T::zero(); k];
         // First all, then put them down: what was just written in small pieces is slow to read in large ones.
-        let mut filed = Vec::with_capacity(rows.len());
-        for (&i, &mass) in rows.iter().zip(masses) {
-            let row = one_row(&self.cost, i, &mut buffer);
-            let found = classify(row, &g, slack, window).filter(|_| mass > 0.0);
-            filed.push(found.unwrap_or(Filed::absent(k + 1)));
+        let mut filed = classify_some(&self.cost, rows, &g, slack, window);
+        for (filed, &mass) in filed.iter_mut().zip(masses) {
+            if !(filed.is_sound() && mass > 0.0) {
+                *filed = Filed::absent(k + 1);
+            }
         }
         for (&i, filed) in rows.iter().zip(&filed) {
             self.tiles[i / self.tile_rows].put(i % self.tile_rows, *filed);
@@ -348,21 +350,76 @@ fn touch<T: Real, C: Cost<T>>(cost: &C, rows: impl Iterator<Item = usize>) {
     core::hint::black_box(seen);
 }
 
+/// Rows of a cost that is not stored, worked out at one time: so many entries.
+const BUFFER: usize = 1 << 12;
+
+/// Records and margins of all rows of a tile whose first row is `first`.
+fn classify_all<T: Real, C: Cost<T>>(
+    cost: &C,
+    first: usize,
+    g: &[T],
+    slack: T,
+    window: T,
+    tile: &mut Tile<T>,
+) {
+    let (k, count) = (cost.cols(), tile.records.len());
+    if let Some(costs) = cost.block(first..first + count) {
+        return classify(
+            costs,
+            k,
+            g,
+            slack,
+            window,
+            &mut tile.records,
+            &mut tile.margins,
+        );
+    }
+    let at_once = (BUFFER / k).clamp(1, count);
+    let mut buffer = vec![T::zero(); at_once * k];
+    let parts = tile
+        .records
+        .chunks_mut(at_once)
+        .zip(tile.margins.chunks_mut(at_once));
+    for (p, (records, margins)) in parts.enumerate() {
+        let from = first + p * at_once;
+        let costs = &mut buffer[..records.len() * k];
+        cost.fill(from..from + records.len(), costs);
+        classify(costs, k, g, slack, window, records, margins);
+    }
+}
+
+/// Records and margins of some rows, in their order.
+fn classify_some<T: Real, C: Cost<T>>(
+    cost: &C,
+    rows: &[usize],
+    g: &[T],
+    slack: T,
+    window: T,
+) -> Vec<Filed<T>> {
+    let k = cost.cols();
+    let mut buffer = vec![T::zero(); AHEAD.min(rows.len()) * k];
+    let mut records = [Record::absent(k + 1); AHEAD];
+    let mut margins = [T::zero(); AHEAD];
+    let mut filed = Vec::with_capacity(rows.len());
+    for rows in rows.chunks(AHEAD) {
+        touch(cost, rows.iter().copied());
+        for (&i, line) in rows.iter().zip(buffer.chunks_exact_mut(k)) {
+            copy_row(cost, i, line);
+        }
+        let (records, margins) = (&mut records[..rows.len()], &mut margins[..rows.len()]);
+        let costs = &buffer[..rows.len() * k];
+        classify(costs, k, g, slack, window, records, margins);
+        let found = records.iter().zip(&*margins);
+        filed.extend(found.map(|(&record, &margin)| Filed { record, margin }));
+    }
+    filed
+}
+
 /// The mass of every row, if they are all the same.
 fn level_of(masses: &[f64]) -> Option<f64> {
     let first = masses.first().copied();
-    first.filter(|first| masses.iter().all(|m| m == first))
-}
-
-/// A row of the costs, where it lies or unpacked into the buffer.
-fn one_row<'a, T: Real, C: Cost<T>>(cost: &'a C, row: usize, buffer: &'a mut [T]) -> &'a [T] {
-    match cost.block(row..row + 1) {
-        Some(row) => row,
-        None => {
-            cost.fill(row..row + 1, buffer);
-            buffer
-        }
-    }
+    // Without an early way out, so that it vectorises.
+    first.filter(|first| masses.iter().fold(true, |all, m| all & (m == first)))
 }
 
 /// Potentials of the columns and behind them the slack's, as records and as whole rows look them up.

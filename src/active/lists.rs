@@ -1,7 +1,7 @@
 //! Which entries of which rows matter, and what those entries add up to.
 
+use super::classify::lead;
 use crate::Real;
-use crate::lanes::{LANES, Lanes};
 use crate::simd::dispatch;
 
 /// Entries a record can hold; a row with more is swept whole.
@@ -17,8 +17,8 @@ const WHOLE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Record<T> {
     /// Costs; for the slack its cost is in the potential and this is zero.
-    costs: [T; MOST],
-    cols: [u32; MOST],
+    pub(super) costs: [T; MOST],
+    pub(super) cols: [u32; MOST],
 }
 
 impl<T: Real> Record<T> {
@@ -31,7 +31,7 @@ impl<T: Real> Record<T> {
     }
 
     /// A row of which every entry may matter.
-    fn whole(ghost: usize) -> Self {
+    pub(super) fn whole(ghost: usize) -> Self {
         let mut record = Self::absent(ghost);
         record.cols[0] = WHOLE;
         record
@@ -54,7 +54,7 @@ impl<T: Real> Record<T> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filed<T> {
     pub(crate) record: Record<T>,
-    margin: T,
+    pub(super) margin: T,
 }
 
 impl<T: Real> Filed<T> {
@@ -65,13 +65,18 @@ impl<T: Real> Filed<T> {
             margin: T::infinity(),
         }
     }
+
+    /// Whether the row has an entry that is allowed and none that is no number.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.margin.is_nan()
+    }
 }
 
 /// What is known of one tile of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Tile<T> {
     pub(crate) records: Vec<Record<T>>,
-    margins: Vec<T>,
+    pub(super) margins: Vec<T>,
     /// Rows with a single entry, by column, then slack and ghost.
     single: Vec<u32>,
     /// One bit a row: those with two entries or more, and those swept whole.
@@ -111,6 +116,38 @@ impl<T: Real> Tile<T> {
         self.whole[word] = self.whole[word] & clear | u64::from(whole) << bit;
         self.records[row] = record;
         self.margins[row] = margin;
+    }
+
+    /// Takes note of records and margins that [`classify`](super::classify::classify) has all written anew; rows without
+    /// mass carry nothing. Returns the rows in which no entry was sound.
+    pub(crate) fn settle(&mut self, masses: &[f64]) -> Vec<usize> {
+        let ghost = self.single.len() - 1;
+        let mut unsound = Vec::new();
+        self.single.fill(0);
+        let words = self.shared.iter_mut().zip(&mut self.whole);
+        let rows = self.records.chunks_mut(64).zip(self.margins.chunks_mut(64));
+        for (word, ((shared, whole), ((records, margins), masses))) in
+            words.zip(rows.zip(masses.chunks(64))).enumerate()
+        {
+            (*shared, *whole) = (0, 0);
+            let rows = records.iter_mut().zip(margins).zip(masses);
+            for (bit, ((record, margin), mass)) in rows.enumerate() {
+                if margin.is_nan() || !(*mass > 0.0) {
+                    if margin.is_nan() {
+                        unsound.push(word * 64 + bit);
+                    }
+                    let absent = Filed::absent(ghost);
+                    (*record, *margin) = (absent.record, absent.margin);
+                }
+                let (s, w) = (record.is_shared(ghost), record.is_whole());
+                *shared |= u64::from(s) << bit;
+                *whole |= u64::from(w) << bit;
+                if !(s || w) {
+                    self.single[record.cols[0] as usize] += 1;
+                }
+            }
+        }
+        unsound
     }
 
     /// Mass of the rows with a single entry, by column, then slack and ghost; `masses` are those of the tile's rows,
@@ -166,106 +203,6 @@ fn bits(set: u64, word: usize) -> impl Iterator<Item = usize> {
 }
 
 dispatch! {
-    /// The record of a row at the potentials `g` of the columns, padded to at least [`LANES`]: `slack` is the
-    /// slack's logit and `window` how far below the best an entry still matters. None where no entry is allowed, or
-    /// one is no number.
-    pub(crate) fn classify<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> Option<Filed<T>> {
-        let k = row.len();
-        if k >= LANES {
-            return sort_out(row, g, slack, window);
-        }
-        // Entries behind the last column are forbidden ones.
-        let mut short = [T::infinity(); LANES];
-        short[..k].copy_from_slice(row);
-        let mut filed = sort_out(&short, &g[..LANES], slack, window)?;
-        // The slack and the ghost come right behind the columns.
-        for col in &mut filed.record.cols {
-            if *col != WHOLE && *col >= LANES as u32 {
-                *col -= (LANES - k) as u32;
-            }
-        }
-        Some(filed)
-    }
-}
-
-/// [`classify`] for rows of at least [`LANES`] entries: the last eight are looked at together even if some of them
-/// were looked at before.
-#[inline(always)]
-fn sort_out<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> Option<Filed<T>> {
-    let (k, ghost) = (row.len(), row.len() + 1);
-    let (costs, over) = row.as_chunks::<LANES>();
-    let potentials = g.as_chunks::<LANES>().0;
-    let last = if over.is_empty() {
-        None
-    } else {
-        row.last_chunk().zip(g[..k].last_chunk())
-    };
-    let mut tops = Lanes::splat(slack);
-    // A NaN is lost in a maximum.
-    let mut odd = [0u32; LANES];
-    for (c, p) in costs.iter().zip(potentials).chain(last) {
-        let z = Lanes::of(p).zip(Lanes::of(c), |p, c| p - c);
-        tops = tops.max(z);
-        for (odd, z) in odd.iter_mut().zip(&z.0) {
-            *odd |= u32::from(z.is_nan());
-        }
-    }
-    let top = tops.largest();
-    let sound = odd.iter().sum::<u32>() == 0 && top > T::neg_infinity() && top < T::infinity();
-    if !sound {
-        return None;
-    }
-    let bar = top - window;
-    let mut record = Record::absent(ghost);
-    let mut below = Lanes::splat(T::neg_infinity());
-    let mut count = 0;
-    for (at, (c, p)) in costs.iter().zip(potentials).chain(last).enumerate() {
-        let start = (at * LANES).min(k - LANES);
-        let z = Lanes::of(p).zip(Lanes::of(c), |p, c| p - c);
-        below = below.zip(z, |a, z| if z < bar && z > a { z } else { a });
-        let mut flags = [0u32; LANES];
-        for (l, (flag, z)) in flags.iter_mut().zip(&z.0).enumerate() {
-            *flag = u32::from(*z >= bar) << l;
-        }
-        let mut near = flags.iter().sum::<u32>();
-        // What the chunk before has seen is not seen again.
-        near &= u32::MAX << (at * LANES - start);
-        while near != 0 {
-            let l = near.trailing_zeros() as usize;
-            near &= near - 1;
-            if count < MOST {
-                record.cols[count] = (start + l) as u32;
-                record.costs[count] = c[l];
-            }
-            count += 1;
-        }
-    }
-    let mut next = below.largest();
-    if slack >= bar {
-        if count < MOST {
-            record.cols[count] = k as u32;
-        }
-        count += 1;
-    } else if slack > next {
-        next = slack;
-    }
-    if count > MOST {
-        return Some(Filed {
-            record: Record::whole(ghost),
-            margin: T::neg_infinity(),
-        });
-    }
-    // Less what rounding, here and at later potentials, may have made of it.
-    let doubt = T::epsilon() * T::narrow(16.0) * (top.abs() + next.abs());
-    let margin = if next > T::neg_infinity() {
-        top - next - doubt
-    } else {
-        T::infinity()
-    };
-    Some(Filed { record, margin })
-}
-
-dispatch! {
     /// Files all rows of a tile as [`classify`] would at other potentials `g` (columns, slack, ghost), from their
     /// records alone. Returns the rows of which an entry that is left out may matter there, or all of them did.
     ///
@@ -311,8 +248,7 @@ fn thin<T: Real>(tile: &mut Tile<T>, row: usize, g: &[T], window: T) {
             kept.record.costs[count] = record.costs[a];
             count += 1;
         } else if top - z[a] < kept.margin {
-            let doubt = T::epsilon() * T::narrow(16.0) * (top.abs() + z[a].abs());
-            kept.margin = top - z[a] - doubt;
+            kept.margin = lead(top, z[a]);
         }
     }
     if kept.record != *record {
@@ -397,7 +333,9 @@ dispatch! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::classify::classify;
     use super::*;
+    use crate::lanes::LANES;
     use crate::simd::plainly;
 
     fn table(rows: usize, k: usize) -> Vec<f32> {
@@ -413,12 +351,18 @@ mod tests {
     fn records(rows: usize, k: usize, window: f32) -> (Vec<Record<f32>>, Vec<f64>) {
         let mut g = vec![f32::NEG_INFINITY; (k + 1).next_multiple_of(LANES)];
         g[..k].fill(0.0);
-        let table = table(rows, k);
-        let records = table.chunks(k).map(|row| {
-            let found = classify(row, &g, -0.2, window);
-            found.map_or(Record::absent(k + 1), |filed| filed.record)
-        });
-        (records.collect(), (1..=rows).map(|i| i as f64).collect())
+        let mut records = vec![Record::absent(k + 1); rows];
+        let mut margins = vec![0.0; rows];
+        classify(
+            &table(rows, k),
+            k,
+            &g,
+            -0.2,
+            window,
+            &mut records,
+            &mut margins,
+        );
+        (records, (1..=rows).map(|i| i as f64).collect())
     }
 
     #[test]
@@ -488,7 +432,6 @@ mod tests {
         for k in [3, 8, 13, 40] {
             let (rows, window) = (400, 0.06f32);
             let costs = table(rows, k);
-            let mut tile = Tile::new(rows, k);
             let flat = |g: &[f32]| {
                 let mut padded = g[..k].to_vec();
                 padded.resize((k + 1).next_multiple_of(LANES), f32::NEG_INFINITY);
@@ -496,12 +439,14 @@ mod tests {
             };
             let mut g = vec![0.0f32; k + 2];
             (g[k], g[k + 1]) = (-0.2, f32::NEG_INFINITY);
-            for (i, row) in costs.chunks(k).enumerate() {
-                tile.put(
-                    i,
-                    classify(row, &flat(&g), g[k], window).unwrap_or(Filed::absent(k + 1)),
-                );
-            }
+            let all = |g: &[f32]| {
+                let mut tile = Tile::new(rows, k);
+                let (records, margins) = (&mut tile.records, &mut tile.margins);
+                classify(&costs, k, &flat(g), g[k], window, records, margins);
+                assert!(tile.settle(&vec![1.0; rows]).is_empty());
+                tile
+            };
+            let mut tile = all(&g);
             let mut skipped = 0;
             for turn in 0..6 {
                 // Every potential moves by up to 0.02 either way.
@@ -510,15 +455,20 @@ mod tests {
                 }
                 let unsure = refile(&mut tile, &g, window, 0.0401, window + 1e-4);
                 skipped += rows - unsure.len();
-                let asked = |i: usize| classify(&costs[i * k..][..k], &flat(&g), g[k], window);
+                let wanted = all(&g);
                 for i in unsure {
-                    tile.put(i, asked(i).unwrap_or(Filed::absent(k + 1)));
+                    let (record, margin) = (wanted.records[i], wanted.margins[i]);
+                    tile.put(i, Filed { record, margin });
                 }
                 for i in 0..rows {
-                    let wanted = asked(i).unwrap_or(Filed::absent(k + 1));
-                    assert_eq!(tile.records[i], wanted.record, "row {i} of {k}");
-                    assert!(tile.margins[i] <= wanted.margin + 1e-5);
+                    assert_eq!(tile.records[i], wanted.records[i], "row {i} of {k}");
+                    assert!(tile.margins[i] <= wanted.margins[i] + 1e-5);
                 }
+                assert_eq!(tile.single, wanted.single);
+                assert_eq!(
+                    (tile.shared(), tile.whole()),
+                    (wanted.shared(), wanted.whole())
+                );
             }
             assert!(skipped > rows / 10, "{skipped} of {k}");
         }

@@ -17,6 +17,7 @@
 
 mod backend;
 mod chord;
+mod classify;
 mod incremental;
 mod lists;
 mod table;

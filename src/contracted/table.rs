@@ -8,7 +8,10 @@
 //! potentials g⁰ are good, so that their differences keep more digits than those of the costs.
 
 use super::paths::LANES;
-use crate::{Cost, Real, Slack, simd::dispatch, tiles};
+use crate::cost::{copy_row, lend_row};
+use crate::simd::dispatch;
+use crate::upright::{ABREAST, MOST_LINES, Upright};
+use crate::{Cost, Real, Slack, tiles};
 
 /// Marks a row that has no column.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -99,12 +102,7 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
             out[..k].fill(self.slack.row_cost);
             out[k] = self.slack.corner_cost;
         } else {
-            let row = self.row_of(i);
-            let lent = self.cost.block(row..row + 1);
-            let costs = lent.unwrap_or_else(|| {
-                self.cost.fill(row..row + 1, line);
-                line
-            });
+            let costs = lend_row(self.cost, self.row_of(i), line);
             for (h, c) in out.iter_mut().zip(costs) {
                 *h = c.widen();
             }
@@ -140,8 +138,7 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
                         Some(chosen) => {
                             let lines = written.chunks_exact_mut(k);
                             for (&row, line) in chosen[start..end].iter().zip(lines) {
-                                let row = row as usize;
-                                self.cost.fill(row..row + 1, line);
+                                copy_row(self.cost, row as usize, line);
                             }
                         }
                     }
@@ -201,46 +198,92 @@ fn position(values: &[f64], value: f64) -> usize {
     0
 }
 
-/// Rows shorter than this are placed in one sweep without branches, longer ones in several with vectors.
-const SHORT: usize = 16;
+/// The three least shifted costs so far of rows side by side, and the columns of the first two. Columns are kept as
+/// numbers like any other, so that selecting them is a vector operation too.
+struct Sieve {
+    best: [f64; ABREAST],
+    second: [f64; ABREAST],
+    third: [f64; ABREAST],
+    home: [f64; ABREAST],
+    next: [f64; ABREAST],
+}
 
-/// The place of a short row: the three least so far, each new cost sifted through them by selections.
-#[inline(always)]
-fn place_short<T: Real>(line: &[T], prices: &[f64], kept_back: f64) -> Place {
-    let greater = |a: f64, b: f64| if b > a { b } else { a };
-    let (mut best, mut second, mut third) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
-    let (mut home, mut next) = (0, 0);
-    let shifted = line.iter().zip(prices).map(|(c, g)| c.widen() - g);
-    for (v, h) in (0u32..).zip(shifted.chain([kept_back])) {
-        // NaN, which is not a cost, counts as +∞ until somebody complains.
-        let h = lesser(f64::INFINITY, h);
-        next = if h < best {
-            home
-        } else if h < second {
-            v
-        } else {
-            next
-        };
-        home = if h < best { v } else { home };
-        third = lesser(third, greater(second, h));
-        second = lesser(second, greater(best, h));
-        best = lesser(best, h);
+impl Sieve {
+    #[inline(always)]
+    fn new() -> Self {
+        let none = [f64::INFINITY; ABREAST];
+        Self {
+            best: none,
+            second: none,
+            third: none,
+            home: [0.0; ABREAST],
+            next: [0.0; ABREAST],
+        }
     }
-    if best == f64::INFINITY {
-        return Place::NONE;
+
+    /// Sifts column `v` through; NaN, which is not a cost, counts as +∞ until somebody complains.
+    #[inline(always)]
+    fn sift(&mut self, v: u32, shifted: impl Fn(usize) -> f64) {
+        let greater = |a: f64, b: f64| if b > a { b } else { a };
+        let v = f64::from(v);
+        for r in 0..ABREAST {
+            let h = lesser(f64::INFINITY, shifted(r));
+            let (first, better) = (h < self.best[r], h < self.second[r]);
+            let next = if better { v } else { self.next[r] };
+            self.next[r] = if first { self.home[r] } else { next };
+            self.home[r] = if first { v } else { self.home[r] };
+            self.third[r] = lesser(self.third[r], greater(self.second[r], h));
+            self.second[r] = lesser(self.second[r], greater(self.best[r], h));
+            self.best[r] = lesser(self.best[r], h);
+        }
     }
-    Place {
-        best,
-        regret: second - best,
-        third: third - best,
-        home,
-        next,
+
+    #[inline(always)]
+    fn place(&self, r: usize) -> Place {
+        let best = self.best[r];
+        if best == f64::INFINITY {
+            return Place::NONE;
+        }
+        Place {
+            best,
+            regret: self.second[r] - best,
+            third: self.third[r] - best,
+            home: self.home[r] as u32,
+            next: self.next[r] as u32,
+        }
     }
 }
 
+/// Places rows of fewer entries than [`MOST_LINES`]. Returns whether every entry is a cost.
+#[inline(always)]
+fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) -> bool {
+    let k = prices.len();
+    let mut upright = Upright::new(T::zero());
+    let mut odd = [T::zero(); ABREAST];
+    for (costs, out) in costs.chunks(ABREAST * k).zip(out.chunks_mut(ABREAST)) {
+        upright.stand(costs, k);
+        let mut sieve = Sieve::new();
+        for (v, (line, g)) in (0u32..).zip(upright.lines[..k].iter().zip(prices)) {
+            for (odd, &c) in odd.iter_mut().zip(line) {
+                *odd = if c > T::neg_infinity() {
+                    *odd
+                } else {
+                    T::one()
+                };
+            }
+            sieve.sift(v, |r| line[r].widen() - g);
+        }
+        sieve.sift(k as u32, |_| kept_back);
+        for (r, place) in out.iter_mut().enumerate() {
+            *place = sieve.place(r);
+        }
+    }
+    odd == [T::zero(); ABREAST]
+}
+
 dispatch! {
-    /// Places each row of `costs` in the column of least shifted cost. Several sweeps over one row in
-    /// the cache (least, where, second least …) rather than one clever one, because each of them is
+    /// Places each row of `costs` in the column of least shifted cost: short rows side by side, long ones by several
+    /// sweeps over one row in the cache (least, where, second least …) rather than one clever one, because each of them is
     /// vector code. Returns whether every entry is a cost.
     fn place_rows<T: Real>(
         costs: &[T],
@@ -250,14 +293,10 @@ dispatch! {
         out: &mut [Place],
     ) -> bool {
         let k = prices.len();
-        let mut clean = true;
-        if k < SHORT {
-            for (line, place) in costs.chunks_exact(k).zip(out) {
-                *place = place_short(line, prices, kept_back);
-                clean &= line.iter().fold(true, |all, c| all & (*c > T::neg_infinity()));
-            }
-            return clean;
+        if k < MOST_LINES {
+            return place_short(costs, prices, kept_back, out);
         }
+        let mut clean = true;
         for (line, place) in costs.chunks_exact(k).zip(out) {
             for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
                 clean &= *c > T::neg_infinity();

@@ -143,6 +143,29 @@ impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
     }
 }
 
+/// A row of a cost, lent where it lies or else written into `room`, which is as long as a row.
+pub(crate) fn lend_row<'a, T: Real, C: Cost<T> + ?Sized>(
+    cost: &'a C,
+    row: usize,
+    room: &'a mut [T],
+) -> &'a [T] {
+    match cost.block(row..row + 1) {
+        Some(row) => row,
+        None => {
+            cost.fill(row..row + 1, room);
+            room
+        }
+    }
+}
+
+/// Writes a row of a cost: a lent one is copied without asking what it takes to make it.
+pub(crate) fn copy_row<T: Real, C: Cost<T> + ?Sized>(cost: &C, row: usize, out: &mut [T]) {
+    match cost.block(row..row + 1) {
+        Some(row) => out.copy_from_slice(row),
+        None => cost.fill(row..row + 1, out),
+    }
+}
+
 /// An `f32` or `f64` cost read in `f64`, for the rare solve that needs more digits than `f32` has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Widened<'a, T, C: ?Sized> {

@@ -236,11 +236,12 @@ impl Newton {
     ) -> Vec<f64> {
         let mut g = target.rest();
         let (n, k) = (masses.len(), cost.cols());
+        let total = sample::rough_sum(masses);
         let mut count = SAMPLE.max(FEWEST * k).min(n);
         let mut first = true;
         loop {
             let part = Sampled::new(cost, count);
-            let weights = part.masses(masses);
+            let weights = part.masses(masses, total);
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {

@@ -16,6 +16,7 @@ mod absorbed;
 mod backend;
 mod conformance;
 pub(crate) mod rows;
+mod short;
 pub(crate) mod streamed;
 
 pub use absorbed::Absorbed;

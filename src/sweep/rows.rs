@@ -96,7 +96,7 @@ impl<T: Real> TileSums<T> {
     }
 
     /// Notes an impossible row: one with mass but no way to give it, or with a cost that is no cost.
-    fn reject(&mut self, row: usize, mass: f64, costs: &[T]) {
+    pub(super) fn reject(&mut self, row: usize, mass: f64, costs: &[T]) {
         let spoiled = costs.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
         if (mass > 0.0 || spoiled) && self.bad.is_none() {
             self.bad = Some(row);

@@ -2,7 +2,9 @@
 
 use super::backend::{Backend, Curvature, Scaling, diagnose_row};
 use super::rows::{RowState, TileSums, padded, sweep_rows};
+use super::short::sweep_short;
 use crate::tiles::{map_tiles, tile_rows};
+use crate::upright::MOST_LINES;
 use crate::{Cost, Error, Real};
 
 /// Entries of a cost computed at one time by one thread: 32 KiB of `f32`.
@@ -65,6 +67,11 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
         let inverse = T::narrow(1.0 / at.epsilon);
         let cost = self.cost;
         let curved = hessian.is_some();
+        let sweep = if k < MOST_LINES {
+            sweep_short
+        } else {
+            sweep_rows
+        };
         let tiles = map_tiles(
             &mut self.states,
             tile_rows(cost.rows(), k),
@@ -72,7 +79,7 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
                 let mut tile = TileSums::new(k);
                 let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
                 if let Some(block) = cost.block(rows.clone()) {
-                    sweep_rows(
+                    sweep(
                         block,
                         &g,
                         inverse,
@@ -88,7 +95,7 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
                         let first = rows.start + b * at_once;
                         let costs = &mut buffer[..part.len() * k];
                         cost.fill(first..first + part.len(), costs);
-                        sweep_rows(costs, &g, inverse, first, part, &mut tile, outer.as_mut());
+                        sweep(costs, &g, inverse, first, part, &mut tile, outer.as_mut());
                     }
                 }
                 (tile, outer)
