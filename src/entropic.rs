@@ -2,34 +2,23 @@
 //!
 //! | problem | way | why |
 //! | --- | --- | --- |
-//! | a side of at most [`Entropic::FEW`] | [`Newton`] | curvature and factorisation cost nothing beside the sweep |
-//! | few entries of a row visible at this ε, one side much smaller | [`Newton`] | the curvature is sparse and a handful of sweeps suffice |
-//! | the same at a very small ε, a side of at most [`Entropic::MANY`] | [`Newton`] | first-order steps would need thousands of sweeps |
-//! | otherwise | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
+//! | few entries of a row visible at this ε, and a side of at most [`Entropic::FEW`] or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
+//! | a side of more than [`Entropic::MANY`] | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
+//! | otherwise | [`Sinkhorn`], and [`Newton`] from there if it takes long | how many sweeps it takes shows only on the way |
 //!
 //! How many entries are visible is estimated from a few rows: those within 14 ε of the row's best. With `v`
-//! of them a curvature costs v² a row and a factorisation k³/3 in all, against k a row for a sweep. Sinkhorn
-//! is annealed down to an ε far below the costs' spread.
+//! of them a curvature costs v² a row and a factorisation k³/3 in all, against k a row for a sweep: that tells how
+//! many sweeps a solution by Newton's method is worth, and so many are given to Sinkhorn first. No choice is
+//! then much worse than the better one. Sinkhorn is annealed down to an ε far below the costs' spread.
 //!
-//! Measured, in milliseconds to 1e-4 (label allocations of 20,000 rows, ρ = 0.9, `f32`) and 1e-6 (squares of
-//! points in the unit square, `f64`), on two cores that had other work too:
-//!
-//! | | Newton | Sinkhorn | chosen |
-//! | --- | --- | --- | --- |
-//! | 20,000 × 8, ε = 0.01 | 6 | 33 | Newton |
-//! | 20,000 × 64, ε = 0.01 | 36 | 88 | Newton |
-//! | 10,000 × 256, ε = 0.01 | 97 to 167 | 174 | Newton |
-//! | 20,000 × 16 and × 64, ε = 0.2 | 47, 84 | 14, 22 | Newton: the price of being safe at few columns |
-//! | 100 × 100, ε = 0.001 | 3 | 16 | Newton |
-//! | 400 × 400, ε = 0.001 | 143 | 15 | Sinkhorn |
-//! | 1,000 × 1,000, ε = 0.05 and 0.001 | 6,239, 886 | 26, 190 | Sinkhorn |
-
 use core::ops::ControlFlow;
 
 use crate::newton::Outlook;
+use crate::turned::turned_back;
 
 use crate::{
     Cost, Epsilon, Error, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution, Solver,
+    Status,
 };
 
 /// Solves an entropic problem the way its shape asks for.
@@ -48,13 +37,23 @@ pub struct Entropic {
     epsilon: f64,
     sinkhorn: Sinkhorn,
     newton: Newton,
+    max_iterations: Option<usize>,
+}
+
+/// What [`Entropic`] makes of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Newton,
+    Sinkhorn,
+    /// Sinkhorn for so many sweeps, then Newton's method.
+    Trial(usize),
 }
 
 impl Entropic {
-    /// Smaller side up to which Newton's method is always used.
-    pub const FEW: usize = 16;
+    /// Smaller side up to which the other need not be much larger for Newton's method.
+    pub const FEW: usize = 15;
 
-    /// Smaller side up to which Newton's method is used at a very small ε.
+    /// Smaller side up to which Newton's method is used at all.
     pub const MANY: usize = 1024;
 
     /// A solver at this regularisation, in the units of the cost.
@@ -63,6 +62,7 @@ impl Entropic {
             epsilon,
             sinkhorn: Sinkhorn::new(epsilon),
             newton: Newton::new(epsilon),
+            max_iterations: None,
         }
     }
 
@@ -77,6 +77,7 @@ impl Entropic {
     pub fn max_iterations(mut self, sweeps: usize) -> Self {
         self.sinkhorn = self.sinkhorn.max_iterations(sweeps);
         self.newton = self.newton.max_iterations(sweeps);
+        self.max_iterations = Some(sweeps);
         self
     }
 
@@ -90,22 +91,27 @@ impl Entropic {
         self
     }
 
-    /// Whether Newton's method is what this problem asks for.
-    fn few<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+    fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
         let (rows, cols) = (problem.rows(), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
-        if small <= Self::FEW {
-            return true;
+        if small > Self::MANY {
+            return Choice::Sinkhorn;
         }
         let outlook = if cols <= rows {
             Outlook::new(problem.cost(), self.epsilon)
         } else {
             Outlook::new(problem.transposed().cost(), self.epsilon)
         };
-        let sparse = outlook.visible * outlook.visible <= 4.0 * small as f64;
-        let lopsided = small.saturating_mul(small) <= large.saturating_mul(150);
-        let deep = small <= Self::MANY && outlook.spread > 3_000.0 * self.epsilon;
-        sparse && (lopsided || deep)
+        let (k, n) = (small as f64, large as f64);
+        let tall = small <= Self::FEW || (n >= TALL * k && k * k <= 150.0 * n);
+        if tall && outlook.is_sharp() {
+            return Choice::Newton;
+        }
+        let stored = problem.cost().is_stored();
+        let sweep = n * k * if stored { STORED } else { COMPUTED };
+        let curvature = outlook.visible * outlook.visible;
+        let newton = STEPS * (n * (2.0 * k + 2.0 * curvature) + k * k * k / 3.0);
+        Choice::Trial((newton / sweep) as usize)
     }
 
     /// Solves from rest.
@@ -116,10 +122,28 @@ impl Entropic {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        if self.few(problem) {
+        let choice = self.choose(problem);
+        if choice == Choice::Newton {
             return self.newton.solve(problem);
         }
-        self.annealed(problem).solve(problem)
+        if problem.cols() >= problem.rows().saturating_mul(WIDE) {
+            let turned = problem.transposed();
+            let other = self.sinkhorn_first(&turned, choice)?;
+            return turned_back(problem, self.epsilon, other);
+        }
+        self.sinkhorn_first(problem, choice)
+    }
+
+    fn sinkhorn_first<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        choice: Choice,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let sinkhorn = self.annealed(problem);
+        match choice {
+            Choice::Trial(sweeps) => self.trial(problem, sweeps, sinkhorn, |s| s.solve(problem)),
+            Choice::Newton | Choice::Sinkhorn => sinkhorn.solve(problem),
+        }
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -131,10 +155,38 @@ impl Entropic {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        if self.few(problem) {
-            return self.newton.solve_from(problem, start);
+        match self.choose(problem) {
+            Choice::Newton => self.newton.solve_from(problem, start),
+            Choice::Sinkhorn => self.sinkhorn.solve_from(problem, start),
+            Choice::Trial(sweeps) => {
+                let sinkhorn = self.sinkhorn.clone();
+                self.trial(problem, sweeps, sinkhorn, |s| s.solve_from(problem, start))
+            }
         }
-        self.sinkhorn.solve_from(problem, start)
+    }
+
+    /// Sinkhorn for so many sweeps and, where that is not enough, Newton's method from there.
+    fn trial<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        sweeps: usize,
+        sinkhorn: Sinkhorn,
+        solve: impl Fn(&Sinkhorn) -> Result<Solution<'p, T, C>, Error>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let sweeps = sweeps.max(FEWEST_SWEEPS);
+        if self.max_iterations.is_some_and(|most| most <= sweeps) {
+            return solve(&sinkhorn);
+        }
+        let solution = solve(&sinkhorn.max_iterations(sweeps))?;
+        if solution.status() != Status::IterationLimit {
+            return Ok(solution);
+        }
+        let spent = solution.iterations();
+        let mut newton = self.newton.clone();
+        if self.max_iterations.is_none() {
+            newton = newton.max_iterations(spent + MOST_STEPS);
+        }
+        newton.take_over(problem, &solution.into_potentials(), spent)
     }
 
     /// Sinkhorn, annealed where ε is far below what the costs span.
@@ -152,6 +204,25 @@ impl Entropic {
         self.sinkhorn.clone()
     }
 }
+
+/// Columns a row from which on it pays for Sinkhorn, too, to turn the problem round.
+const WIDE: usize = 16;
+
+/// Rows a column that make a sample of them a good start for Newton's method, and a cheap one.
+const TALL: f64 = 50.0;
+
+/// Steps of Newton's method that a hard problem takes, to be weighed against sweeps.
+const STEPS: f64 = 16.0;
+
+/// What an entry takes to sweep, in multiplications of a factorisation: of a stored kernel, and worked out each time.
+const STORED: f64 = 3.0;
+const COMPUTED: f64 = 24.0;
+
+/// A trial of fewer sweeps than this would not tell.
+const FEWEST_SWEEPS: usize = 50;
+
+/// Most steps of Newton's method after a trial, unless the caller says otherwise.
+const MOST_STEPS: usize = 1_000;
 
 /// A spread of the costs of this many ε is reached directly as fast as by annealing.
 const FAR: f64 = 300.0;

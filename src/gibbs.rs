@@ -6,6 +6,10 @@
 //!
 //! This is the definition, in `f64` and with the row maximum taken out; the sweeps are its fast twins.
 
+use core::marker::PhantomData;
+
+use crate::cost::Widened;
+use crate::sweep::{Backend, Scaling, Streamed};
 use crate::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Real};
 
@@ -57,8 +61,32 @@ impl Gibbs<'_> {
         (kept * scale, self.epsilon * scale.ln() - top)
     }
 
-    /// The potentials of all rows of a cost, tile by tile.
+    /// The potentials of all rows of a cost: a sweep in `f64`. Where a row is impossible there is no sweep, but what the
+    /// definition says of the others.
     pub(crate) fn row_potentials<T: Real, C: Cost<T> + ?Sized>(
+        &self,
+        cost: &C,
+        masses: &[f64],
+        out: &mut [f64],
+    ) {
+        let at = Scaling {
+            epsilon: self.epsilon,
+            cols: self.cols,
+            slack: self.slack,
+        };
+        let wide = Widened {
+            cost,
+            scalar: PhantomData::<fn() -> T>,
+        };
+        let mut backend = Streamed::new(&wide, masses);
+        let swept = backend.sweep(&at, &mut vec![0.0; cost.cols() + 1]);
+        if swept.and_then(|()| backend.row_potentials(out)).is_err() {
+            self.each_row_potential(cost, masses, out);
+        }
+    }
+
+    /// The potentials of all rows of a cost, row by row.
+    fn each_row_potential<T: Real, C: Cost<T> + ?Sized>(
         &self,
         cost: &C,
         masses: &[f64],
@@ -77,6 +105,7 @@ impl Gibbs<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -94,6 +123,35 @@ mod tests {
             assert!((row.iter().sum::<f64>() + kept - 2.0).abs() < 1e-14);
             assert_eq!(row[2], 0.0);
             assert!((row[1] - ((f + 0.5) / epsilon).exp()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_sweep_gives_the_potentials_of_each_row() {
+        for (n, k) in [(50, 3), (50, 40)] {
+            let mut costs: Vec<f32> = (0..n * k).map(|e| (e * 7919 % 101) as f32 / 50.0).collect();
+            costs[k + 1] = f32::INFINITY;
+            let masses: Vec<f64> = (0..n).map(|i| (i % 4) as f64).collect();
+            let cols: Vec<f64> = (0..k).map(|j| 300.0 + (j % 3) as f64 / 7.0).collect();
+            let gibbs = Gibbs {
+                epsilon: 0.02,
+                cols: &cols,
+                slack: 299.5,
+            };
+            let both = |costs: &[f32]| {
+                let cost = crate::Dense::new(costs, n, k).unwrap();
+                let (mut swept, mut each) = (vec![0.0; n], vec![0.0; n]);
+                gibbs.row_potentials(&cost, &masses, &mut swept);
+                gibbs.each_row_potential(&cost, &masses, &mut each);
+                (swept, each)
+            };
+            let (swept, each) = both(&costs);
+            assert_eq!(swept[4], f64::NEG_INFINITY);
+            let close = |(a, b): (&f64, &f64)| a == b || (a - b).abs() < 1e-12;
+            assert!(swept.iter().zip(&each).all(close));
+            costs[3 * k] = f32::NAN;
+            let (swept, each) = both(&costs);
+            assert!(swept[3].is_nan() && each[3].is_nan() && swept[2] == each[2]);
         }
     }
 

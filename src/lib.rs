@@ -63,6 +63,7 @@ mod solution;
 mod solver;
 pub mod sweep;
 mod tiles;
+mod turned;
 mod upright;
 
 pub use active::{Checkpoint, Incremental, Resolve, Rewritable, Table};

@@ -26,3 +26,4 @@ pub use incremental::{Checkpoint, Incremental, Resolve};
 pub use table::{Rewritable, Table};
 
 pub(crate) use backend::Active;
+pub(crate) use lists::MOST;

@@ -143,6 +143,26 @@ impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
     }
 }
 
+/// Writes lines of the given length in `f64`, a few at a time as `fill` writes them.
+fn widen_lines<T: Real>(
+    lines: Range<usize>,
+    length: usize,
+    fill: impl Fn(Range<usize>, &mut [T]),
+    out: &mut [f64],
+) {
+    let length = length.max(1);
+    let few = (4096 / length).clamp(1, lines.len().max(1));
+    let mut narrow = vec![T::zero(); few * length];
+    for (part, wide) in out.chunks_mut(few * length).enumerate() {
+        let first = lines.start + part * few;
+        let narrow = &mut narrow[..wide.len()];
+        fill(first..first + wide.len() / length, narrow);
+        for (w, c) in wide.iter_mut().zip(narrow) {
+            *w = c.widen();
+        }
+    }
+}
+
 /// A row of a cost, lent where it lies or else written into `room`, which is as long as a row.
 pub(crate) fn lend_row<'a, T: Real, C: Cost<T> + ?Sized>(
     cost: &'a C,
@@ -184,25 +204,15 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<f64> for Widened<'_, T, C> {
         self.cost.at(row, col).widen()
     }
     fn fill(&self, rows: Range<usize>, out: &mut [f64]) {
-        let cols = self.cost.cols();
-        let mut line = vec![T::zero(); cols];
-        for (i, wide) in rows.zip(out.chunks_exact_mut(cols.max(1))) {
-            self.cost.fill(i..i + 1, &mut line);
-            for (w, c) in wide.iter_mut().zip(&line) {
-                *w = c.widen();
-            }
-        }
+        let fill = |rows, out: &mut [T]| self.cost.fill(rows, out);
+        widen_lines(rows, self.cost.cols(), fill, out);
     }
+
     fn fill_cols(&self, cols: Range<usize>, out: &mut [f64]) {
-        let rows = self.cost.rows();
-        let mut line = vec![T::zero(); rows];
-        for (j, wide) in cols.zip(out.chunks_exact_mut(rows.max(1))) {
-            self.cost.fill_cols(j..j + 1, &mut line);
-            for (w, c) in wide.iter_mut().zip(&line) {
-                *w = c.widen();
-            }
-        }
+        let fill = |cols, out: &mut [T]| self.cost.fill_cols(cols, out);
+        widen_lines(cols, self.cost.rows(), fill, out);
     }
+
     fn is_stored(&self) -> bool {
         self.cost.is_stored()
     }

@@ -16,6 +16,14 @@ const TRY: usize = 12;
 /// Factor between rungs on the way up.
 const RUNG: f64 = 4.0;
 
+/// How well a rung has to place the mass: even the smallest of the masses wanted, or the next rung down starts far away
+/// for them.
+fn rough(target: &Target) -> f64 {
+    let wanted = target.wanted.iter().copied().filter(|w| *w > 0.0);
+    let least = wanted.fold(f64::INFINITY, f64::min);
+    (0.2 * least / target.total).min(0.05)
+}
+
 /// Ascends at `epsilon`, by way of larger ones where that is needed. The backend's last sweep is at the
 /// outcome's potentials.
 pub(crate) fn descend<B: Curvature + ?Sized>(
@@ -26,14 +34,7 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
     spent: usize,
     limits: &Limits<'_>,
 ) -> Result<Outcome, Error> {
-    // A rung must place even the smallest masses, or the next one down starts far away for them.
-    let least = target
-        .wanted
-        .iter()
-        .copied()
-        .filter(|w| *w > 0.0)
-        .fold(f64::INFINITY, f64::min);
-    let rough = limits.tolerance.max((0.2 * least / target.total).min(0.05));
+    let rough = limits.tolerance.max(rough(target));
     let mut g = g;
     let mut iterations = spent;
     let mut rungs = vec![epsilon];

@@ -25,11 +25,11 @@ pub(crate) use outlook::Outlook;
 use sample::Sampled;
 pub(crate) use step::Step;
 
-use crate::active::Active;
 use crate::cost::Widened;
-use crate::sinkhorn::{Outcome, answer, check_epsilon, check_tolerance, drive};
+use crate::sinkhorn::{answer, check_epsilon, check_tolerance, drive};
 use crate::solver::Observer;
 use crate::sweep::{Backend, Curvature, Streamed, Target};
+use crate::turned::turned_back;
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
@@ -64,9 +64,11 @@ const GROWTH: usize = 8;
 /// Rows a column that tell as much as the first sweep over all of them can use.
 const ENOUGH: usize = 200;
 
-/// Divisor of ε between stages of a cold start, and how well each stage places the mass.
+/// Sweeps over a sample before it counts as no help.
+const MOST_ON_SAMPLES: usize = 150;
+
+/// Divisor of ε between stages of a cold start.
 const COOLING: f64 = 4.0;
-const ROUGH: f64 = 0.05;
 
 /// Columns up to which a dense curvature is cheap.
 const NARROW: usize = 32;
@@ -112,7 +114,7 @@ impl Newton {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, None)
+        self.run(problem, None, 0)
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -124,13 +126,24 @@ impl Newton {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, Some(start))
+        self.run(problem, Some(start), 0)
+    }
+
+    /// Takes over from a solver that has spent so many sweeps.
+    pub(crate) fn take_over<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+        spent: usize,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        self.run(problem, Some(start), spent)
     }
 
     fn run<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
         start: Option<&Potentials>,
+        spent: usize,
     ) -> Result<Solution<'p, T, C>, Error> {
         check_epsilon(self.epsilon)?;
         check_tolerance(self.tolerance)?;
@@ -138,34 +151,16 @@ impl Newton {
             .map(|s| Target::new(problem.marginals()).start(s))
             .transpose()?;
         if problem.cols() <= problem.rows() {
-            return self.tall(problem, start);
+            return self.tall(problem, start, spent);
         }
-        // Wide: the same on the transposed question, then one sweep the right way round to make the
-        // rows exact again, which can only lower the violation.
+        // Wide: the same on the transposed question.
         let turned = problem.transposed();
         let start = match start {
             None => None,
             Some(g) => Some(self.rows_of(problem, g)?),
         };
-        let other = self.tall(&turned, start)?;
-        let (status, iterations) = (other.status(), other.iterations());
-        let found = other.into_potentials().transposed();
-        let mut target = Target::new(problem.marginals());
-        let g = target.start(&found)?;
-        let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
-        let mut sums = vec![0.0; g.len()];
-        backend.sweep(&target.scaling(self.epsilon, &g), &mut sums)?;
-        target.add_slack_row(self.epsilon, &g, &mut sums);
-        let violation = target.violation(&sums);
-        let outcome = Outcome {
-            g,
-            epsilon: self.epsilon,
-            status,
-            iterations: iterations + 1,
-            violation,
-            sums,
-        };
-        Ok(answer(problem, &target, outcome))
+        let other = self.tall(&turned, start, spent)?;
+        turned_back(problem, self.epsilon, other)
     }
 
     /// Row potentials that belong to column potentials: the start of the transposed problem.
@@ -192,23 +187,26 @@ impl Newton {
         &self,
         problem: &'p Problem<T, C>,
         start: Option<Vec<f64>>,
+        spent: usize,
     ) -> Result<Solution<'p, T, C>, Error> {
         let mut target = Target::new(problem.marginals());
         let masses = problem.marginals().rows();
+        let outlook = Outlook::new(problem.cost(), self.epsilon);
         let g = match start {
             Some(g) => g,
-            None => self.cold(problem.cost(), masses, &mut target),
+            None => self.cold(problem.cost(), masses, &mut target, outlook),
         };
         let limits = Limits {
             tolerance: self.tolerance,
             max_iterations: self.max_iterations,
             observer: self.observer.as_ref(),
         };
-        let mut spent = 0;
+        let faint = 0.01 * self.tolerance;
+        let mut spent = spent;
         let mut g = g;
         if 64.0 * T::epsilon().widen() <= self.tolerance || T::epsilon().widen() < 1e-12 {
-            let mut backend = Active::new(problem.cost(), masses.to_vec(), 0.01 * self.tolerance);
-            let outcome = descend(&mut backend, &mut target, g, self.epsilon, 0, &limits)?;
+            let mut backend = outlook.backend(problem.cost(), masses, faint);
+            let outcome = descend(&mut *backend, &mut target, g, self.epsilon, spent, &limits)?;
             if outcome.status != Status::Stalled || T::epsilon().widen() < 1e-12 {
                 return Ok(answer(problem, &target, outcome));
             }
@@ -219,8 +217,8 @@ impl Newton {
             cost: problem.cost(),
             scalar: PhantomData::<fn() -> T>,
         };
-        let mut backend = Active::new(&wide, masses.to_vec(), 0.01 * self.tolerance);
-        let outcome = descend(&mut backend, &mut target, g, self.epsilon, spent, &limits)?;
+        let mut backend = outlook.backend(&wide, masses, faint);
+        let outcome = descend(&mut *backend, &mut target, g, self.epsilon, spent, &limits)?;
         Ok(answer(problem, &target, outcome))
     }
 
@@ -233,6 +231,7 @@ impl Newton {
         cost: &C,
         masses: &[f64],
         target: &mut Target,
+        outlook: Outlook,
     ) -> Vec<f64> {
         let mut g = target.rest();
         let (n, k) = (masses.len(), cost.cols());
@@ -246,17 +245,19 @@ impl Newton {
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
                 let mut backend = Streamed::new(&part, &weights);
-                let spread = Outlook::new(&part, self.epsilon).spread;
-                g = self.anneal(&mut backend, target, g, spread);
+                g = self.anneal(&mut backend, target, g, outlook.spread);
             }
             let tolerance = know.max(self.tolerance);
             let limits = Limits {
                 tolerance,
-                max_iterations: 60,
+                max_iterations: MOST_ON_SAMPLES,
                 observer: None,
             };
-            let mut backend = Active::new(&part, weights, 0.01 * tolerance);
-            if let Ok(outcome) = ascend(&mut backend, target, g.clone(), self.epsilon, 0, &limits) {
+            let mut backend = outlook.backend(&part, &weights, 0.01 * tolerance);
+            let outcome = descend(&mut *backend, target, g.clone(), self.epsilon, 0, &limits);
+            if let Ok(outcome) = outcome
+                && outcome.status != Status::IterationLimit
+            {
                 g = outcome.g;
             }
             first = false;
@@ -280,6 +281,8 @@ impl Newton {
         spread: f64,
     ) -> Vec<f64> {
         let mut g = g;
+        // No more misplaced than a part of what a typical column holds.
+        let rough = (0.2 / g.len() as f64).min(0.05);
         let mut stages = Vec::new();
         let mut epsilon = self.epsilon * COOLING;
         while epsilon < spread {
@@ -290,7 +293,7 @@ impl Newton {
         for epsilon in stages {
             let outcome = if g.len() <= NARROW {
                 let limits = Limits {
-                    tolerance: ROUGH,
+                    tolerance: rough,
                     max_iterations: 20,
                     observer: None,
                 };
@@ -298,7 +301,7 @@ impl Newton {
             } else {
                 let limits = crate::sinkhorn::Limits {
                     stages: vec![epsilon],
-                    tolerance: ROUGH,
+                    tolerance: rough,
                     max_iterations: 20,
                     memory: 5,
                     observer: None,

@@ -1,5 +1,8 @@
 //! What a few rows say about a problem before it is solved.
 
+use crate::active::{Active, MOST};
+use crate::sweep::{Curvature, Streamed};
+use crate::upright::MOST_LINES;
 use crate::{Cost, Real};
 
 /// Rows looked at.
@@ -18,7 +21,7 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    pub(crate) fn new<T: Real, C: Cost<T>>(cost: &C, epsilon: f64) -> Self {
+    pub(crate) fn new<T: Real, C: Cost<T> + ?Sized>(cost: &C, epsilon: f64) -> Self {
         let (n, k) = (cost.rows(), cost.cols());
         let rows = n.clamp(1, ROWS);
         let mut lines = vec![T::zero(); rows * k];
@@ -51,6 +54,26 @@ impl Outlook {
         Self {
             spread: 0.5 * spread / rows as f64,
             visible: f64::max(at_rest, centred) / rows as f64,
+        }
+    }
+
+    /// Whether the entries of most rows that matter are few enough for a list.
+    pub(crate) fn is_sharp(&self) -> bool {
+        self.visible <= MOST as f64
+    }
+
+    /// The backend for such rows: lists of the entries that matter, which may leave out what weighs less than `faint`,
+    /// unless most rows would be too long for a list and short enough to be swept whole at little cost.
+    pub(super) fn backend<'a, T: Real, C: Cost<T> + ?Sized>(
+        self,
+        cost: &'a C,
+        masses: &[f64],
+        faint: f64,
+    ) -> Box<dyn Curvature + 'a> {
+        if !self.is_sharp() && cost.cols() < MOST_LINES {
+            Box::new(Streamed::new(cost, masses))
+        } else {
+            Box::new(Active::new(cost, masses.to_vec(), faint))
         }
     }
 }

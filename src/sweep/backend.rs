@@ -203,9 +203,12 @@ impl Target {
         }
         let mut g = from.cols.clone();
         g.push(from.slack_col);
-        let mut finite: Vec<f64> = g.iter().copied().filter(|x| x.is_finite()).collect();
-        finite.sort_unstable_by(f64::total_cmp);
-        let middle = finite.get(finite.len() / 2).copied().unwrap_or(0.0);
+        let missing = |(x, w): (&f64, &f64)| *x == f64::NEG_INFINITY && *w > 0.0;
+        let middle = if g.iter().zip(&self.wanted).any(missing) {
+            middle(&g)
+        } else {
+            0.0
+        };
         for (index, (x, &w)) in g.iter_mut().zip(&self.wanted).enumerate() {
             if x.is_nan() || *x == f64::INFINITY {
                 let side = if index < k {
@@ -227,6 +230,16 @@ impl Target {
         }
         Ok(g)
     }
+}
+
+/// The middle one of the finite numbers, by size; zero where there is none.
+fn middle(values: &[f64]) -> f64 {
+    let mut finite: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    if finite.is_empty() {
+        return 0.0;
+    }
+    let at = finite.len() / 2;
+    *finite.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
 /// Says what is wrong with a row whose sum came out impossible.

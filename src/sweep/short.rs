@@ -60,7 +60,7 @@ dispatch! {
                 collected.flush(&mut tile.sums, outer.as_deref_mut());
             }
         }
-        collected.flush(&mut tile.sums, outer.as_deref_mut());
+        collected.flush(&mut tile.sums, outer);
     }
 }
 
