@@ -11,6 +11,7 @@
 //! holds too little the plan is feasible and the invariants are its proof of optimality.
 
 use super::arcs::Arcs;
+use super::budget::Budget;
 use super::holdings::Holdings;
 use super::paths::{LANES, Paths};
 use super::table::{NOWHERE, Place, Table};
@@ -215,10 +216,14 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         &self.wanted
     }
 
-    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the
-    /// share of misplaced mass and what the level has cost so far: arcs looked at, and [`READING`] for
-    /// each cost read.
-    pub(super) fn run(&mut self, mut go_on: impl FnMut(f64, usize) -> bool) -> End {
+    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the share of misplaced
+    /// mass and what the level has cost so far: arcs looked at, and [`READING`] for each cost read. A round that takes
+    /// very long is cut short where the budget does not allow it.
+    pub(super) fn run(
+        &mut self,
+        budget: &mut Budget,
+        mut go_on: impl FnMut(&mut Budget, f64, f64) -> bool,
+    ) -> End {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut paths = Paths::new(nodes);
         let mut lacking: Vec<bool> = vec![false; nodes];
@@ -239,12 +244,12 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 return self.stuck();
             }
             let read = arcs.as_ref().map_or(0, |arcs| arcs.read);
-            if !go_on(
-                self.misplaced() / self.total,
-                looked_at + READING * read * nodes,
-            ) {
+            let share = self.misplaced() / self.total;
+            let work = (looked_at + READING * read * nodes) as f64;
+            if !go_on(budget, share, work) {
                 return End::Cut;
             }
+            let enough_work = work + budget.one_round();
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
 
             let spare = |u: &usize| self.surplus[*u] > SPECK * self.wanted[*u];
@@ -255,6 +260,10 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
                     arcs.list(&self.table, &self.places, &self.holdings, u, 0);
                     looked_at += paths.revise(u, |w| arcs.keys(w), &self.moved);
+                    let work = (looked_at + READING * arcs.read * nodes) as f64;
+                    if work > enough_work && !budget.allows(share, work) {
+                        return End::Cut;
+                    }
                     continue;
                 }
                 paths.settle(v, arcs.keys(v), &self.moved);

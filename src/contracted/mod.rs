@@ -30,6 +30,7 @@
 //!   J. Comput. 24, 1995 (few columns).
 
 mod arcs;
+mod budget;
 mod forest;
 mod heaps;
 mod holdings;
@@ -39,6 +40,7 @@ mod table;
 
 use core::ops::ControlFlow;
 
+use self::budget::Budget;
 use self::level::{End, Level};
 use self::table::{Misfit, NOWHERE, Table};
 use crate::plan::{Shape, SparseRows};
@@ -79,8 +81,8 @@ const RELIEF: f64 = 0.01;
 #[derive(Debug, Clone)]
 pub struct Contracted {
     max_iterations: usize,
-    /// Most arcs to look at.
-    most_work: usize,
+    /// Arcs that can be looked at while another way solves the problem.
+    other_way: f64,
     observer: Option<Observer>,
 }
 
@@ -88,7 +90,7 @@ impl Default for Contracted {
     fn default() -> Self {
         Self {
             max_iterations: usize::MAX,
-            most_work: usize::MAX,
+            other_way: f64::INFINITY,
             observer: None,
         }
     }
@@ -108,10 +110,10 @@ impl Contracted {
         self
     }
 
-    /// Gives up, with [`Status::IterationLimit`], after looking at this many arcs, a nanosecond or so
-    /// each: a measure of time that is the same on every machine.
-    pub(crate) fn most_work(mut self, arcs: usize) -> Self {
-        self.most_work = arcs;
+    /// Gives up, with [`Status::IterationLimit`], where another way is likely to be done sooner: one that takes as long
+    /// as looking at this many arcs.
+    pub(crate) fn unless_slower_than(mut self, arcs: f64) -> Self {
+        self.other_way = arcs;
         self
     }
 
@@ -208,19 +210,14 @@ impl Contracted {
         }
         let mut iterations = 0;
         let mut status = Status::Converged;
-        let mut before = 0;
-        let mut at_level = 0;
-        let mut go_on = |share: f64, work: usize| {
-            if work < at_level {
-                before += at_level; // another level
-            }
-            at_level = work;
+        let mut budget = Budget::new(self.other_way);
+        let mut go_on = |budget: &mut Budget, share: f64, work: f64| {
             let progress = Progress {
                 iteration: iterations,
                 violation: 2.0 * share,
                 epsilon: 0.0,
             };
-            if iterations >= self.max_iterations || before + work > self.most_work {
+            if iterations >= self.max_iterations || !budget.allows(share, work) {
                 status = Status::IterationLimit;
             } else if Observer::says_stop(self.observer.as_ref(), &progress) {
                 status = Status::Stopped;
@@ -230,7 +227,8 @@ impl Contracted {
             status == Status::Converged
         };
 
-        for stride in strides(n, coarse) {
+        let strides = strides(n, coarse);
+        for (at, &stride) in strides.iter().enumerate() {
             let chosen = sample(n, stride);
             let Some(mass) = sampled_mass(marginals, &chosen) else {
                 continue;
@@ -241,7 +239,8 @@ impl Contracted {
                 Level::new(table, places, mass.clone(), &wanted)
             });
             // Stranded here says nothing about the whole; whatever the prices are, they are a start.
-            level.run(&mut go_on);
+            budget.enter(strides.len() - at);
+            level.run(&mut budget, &mut go_on);
             prices = level.prices();
         }
 
@@ -265,11 +264,16 @@ impl Contracted {
         if let Some(error) = wrong {
             return Err(error);
         }
-        if let End::Stranded(stranded) = level.run(&mut go_on) {
-            return Err(blocked(problem).unwrap_or(Error::Infeasible {
-                stranded,
-                total: marginals.total(),
-            }));
+        budget.enter(0);
+        match level.run(&mut budget, &mut go_on) {
+            End::Stranded(stranded) => {
+                return Err(blocked(problem).unwrap_or(Error::Infeasible {
+                    stranded,
+                    total: marginals.total(),
+                }));
+            }
+            End::Cut if status == Status::Converged => status = Status::IterationLimit,
+            End::Cut | End::Done => {}
         }
         Ok(answer(problem, &level, status, iterations))
     }
