@@ -235,3 +235,63 @@ impl<T: Real> Solver<T> for Entropic {
         Self::solve(self, problem)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::{Dense, Marginals};
+
+    /// Independent costs in [0, 1).
+    fn costs(count: usize) -> Vec<f64> {
+        let noise = |x: usize| {
+            let mixed = (x as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed >> 11) as f64 / (1u64 << 53) as f64
+        };
+        (0..count).map(noise).collect()
+    }
+
+    #[test]
+    fn newton_takes_over_where_sinkhorn_takes_long() {
+        let (n, costs) = (120, costs(120 * 120));
+        let marginals = Marginals::uniform(n, n).unwrap();
+        let problem = Problem::new(Dense::new(&costs, n, n).unwrap(), marginals).unwrap();
+        let entropic = Entropic::new(2e-4).tolerance(1e-9);
+        let Choice::Trial(sweeps) = entropic.choose(&problem) else {
+            panic!("no trial");
+        };
+        let solution = entropic.solve(&problem).unwrap();
+        assert!(solution.status().is_converged());
+        let steps = solution.iterations() - sweeps;
+        assert!(steps > 0 && steps < 100, "{steps} after {sweeps}");
+        let alone = Newton::new(2e-4).tolerance(1e-9).solve(&problem).unwrap();
+        assert!((solution.objective() - alone.objective()).abs() < 1e-8);
+
+        // The caller's limit is for both together.
+        for limit in [sweeps / 2, sweeps + 1] {
+            let cut = entropic
+                .clone()
+                .max_iterations(limit)
+                .solve(&problem)
+                .unwrap();
+            assert_eq!(cut.status(), Status::IterationLimit);
+            assert!(cut.iterations() <= limit + 1);
+        }
+    }
+
+    #[test]
+    fn wide_problems_are_tall_ones_turned_round() {
+        let (n, m) = (6, 200);
+        let costs = costs(n * m);
+        let marginals = Marginals::uniform(n, m).unwrap();
+        let problem = Problem::new(Dense::new(&costs, n, m).unwrap(), marginals).unwrap();
+        let entropic = Entropic::new(0.5).tolerance(1e-10);
+        assert!(matches!(entropic.choose(&problem), Choice::Trial(_)));
+        let wide = entropic.solve(&problem).unwrap();
+        assert!(wide.status().is_converged() && wide.violation() <= 1e-10);
+        let turned = problem.transposed();
+        let tall = entropic.solve(&turned).unwrap();
+        assert!((wide.objective() - tall.objective()).abs() < 1e-9);
+    }
+}
