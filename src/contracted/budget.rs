@@ -109,7 +109,7 @@ mod tests {
     fn what_is_nearly_done_is_finished() {
         let mut budget = under_way(0);
         assert!(budget.allows(0.4, 10.0), "too early to tell");
-        assert!(!budget.allows(0.39, 25.0), "at this pace it takes 780 more");
+        assert!(!under_way(0).allows(0.39, 25.0), "780 more at this pace");
         assert!(
             budget.allows(0.1, 125.0),
             "40 more, though it has taken long"
