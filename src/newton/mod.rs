@@ -281,8 +281,8 @@ impl Newton {
         spread: f64,
     ) -> Vec<f64> {
         let mut g = g;
-        // No more misplaced than a part of what a typical column holds.
-        let rough = (0.2 / g.len() as f64).min(0.05);
+        // No more misplaced than what a typical column holds.
+        let rough = (1.0 / g.len() as f64).min(0.05);
         let mut stages = Vec::new();
         let mut epsilon = self.epsilon * COOLING;
         while epsilon < spread {
