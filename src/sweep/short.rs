@@ -35,25 +35,17 @@ dispatch! {
             lines[k] = [T::zero(); ABREAST];
             let (top, z) = exponentiate(lines, g, inverse);
             let mut masses = [0.0; ABREAST];
-            let mut sound = states.len() == ABREAST;
-            for (r, state) in states.iter_mut().enumerate() {
-                (state.top, state.z) = (top[r], z[r]);
-                let fine = z[r].is_finite() && top[r] > T::neg_infinity();
-                sound &= fine;
-                if fine {
-                    masses[r] = state.mass;
-                    tile.reach = tile.reach.max(top[r].widen().abs());
-                } else {
-                    tile.reject(first + group * ABREAST + r, state.mass, &costs[r * k..][..k]);
-                }
+            for (state, ((&top, &z), mass)) in states.iter_mut().zip(top.iter().zip(&z).zip(&mut masses)) {
+                (state.top, state.z) = (top, z);
+                *mass = state.mass;
             }
-            if !sound {
-                // Rows that are impossible or missing: nothing of nothing.
-                for line in lines.iter_mut() {
-                    for (e, &z) in line.iter_mut().zip(&z) {
-                        *e = if z.is_finite() { *e } else { T::zero() };
-                    }
-                }
+            let fine = |(top, z): (&T, &T)| z.is_finite() & (*top > T::neg_infinity());
+            if states.len() == ABREAST && top.iter().zip(&z).fold(true, |all, r| all & fine(r)) {
+                let farthest = top.iter().fold(T::zero(), |m, t| if t.abs() > m { t.abs() } else { m });
+                tile.reach = tile.reach.max(farthest.widen());
+            } else {
+                let first = first + group * ABREAST;
+                set_aside(first, states, costs, lines, &mut masses, tile);
             }
             collected.add(lines, &z, &masses);
             if group % FLUSH == FLUSH - 1 {
@@ -61,6 +53,32 @@ dispatch! {
             }
         }
         collected.flush(&mut tile.sums, outer);
+    }
+}
+
+/// Takes rows that are impossible or missing out of a group: nothing of nothing.
+#[inline(never)]
+fn set_aside<T: Real>(
+    first: usize,
+    states: &[RowState<T>],
+    costs: &[T],
+    lines: &mut [[T; ABREAST]],
+    masses: &mut [f64; ABREAST],
+    tile: &mut TileSums<T>,
+) {
+    let k = tile.sums.len() - 1;
+    for r in 0..ABREAST {
+        let state = states.get(r);
+        match state.filter(|s| s.z.is_finite() && s.top > T::neg_infinity()) {
+            Some(state) => tile.reach = tile.reach.max(state.top.widen().abs()),
+            None => {
+                masses[r] = 0.0;
+                lines.iter_mut().for_each(|line| line[r] = T::zero());
+                if let Some(state) = state {
+                    tile.reject(first + r, state.mass, &costs[r * k..][..k]);
+                }
+            }
+        }
     }
 }
 

@@ -49,6 +49,10 @@ fn keeps_its_laws<T: Scalar>(case: &Case, gamma: f64, absorbed: bool) -> TestCas
         };
         let allowed = 32.0 * backend.resolution();
         prop_assert!(found.sums <= allowed, "sums {:e} > {allowed:e}", found.sums);
+        // Potentials of the rows and what is worked out from them are rounded at the size of the potentials.
+        let largest = potentials.iter().chain([&slack]).filter(|g| g.is_finite());
+        let largest = largest.fold(1.0f64, |m, g| m.max(g.abs()));
+        let allowed = allowed + 8.0 * f64::EPSILON * largest * gamma;
         prop_assert!(
             found.log_sums <= allowed,
             "log-sums {:e} > {allowed:e}",
