@@ -33,7 +33,7 @@ dispatch! {
             upright.stand(costs, k);
             let lines = &mut upright.lines[..=k];
             lines[k] = [T::zero(); ABREAST];
-            let (top, z) = exponentiate(lines, g, inverse);
+            let (top, mut z) = exponentiate(lines, g, inverse);
             let mut masses = [0.0; ABREAST];
             for (state, ((&top, &z), mass)) in states.iter_mut().zip(top.iter().zip(&z).zip(&mut masses)) {
                 (state.top, state.z) = (top, z);
@@ -45,7 +45,7 @@ dispatch! {
                 tile.reach = tile.reach.max(farthest.widen());
             } else {
                 let first = first + group * ABREAST;
-                set_aside(first, states, costs, lines, &mut masses, tile);
+                set_aside(first, states, costs, lines, &mut z, &mut masses, tile);
             }
             collected.add(lines, &z, &masses);
             if group % FLUSH == FLUSH - 1 {
@@ -63,6 +63,7 @@ fn set_aside<T: Real>(
     states: &[RowState<T>],
     costs: &[T],
     lines: &mut [[T; ABREAST]],
+    z: &mut [T; ABREAST],
     masses: &mut [f64; ABREAST],
     tile: &mut TileSums<T>,
 ) {
@@ -72,7 +73,7 @@ fn set_aside<T: Real>(
         match state.filter(|s| s.z.is_finite() && s.top > T::neg_infinity()) {
             Some(state) => tile.reach = tile.reach.max(state.top.widen().abs()),
             None => {
-                masses[r] = 0.0;
+                (masses[r], z[r]) = (0.0, T::one());
                 lines.iter_mut().for_each(|line| line[r] = T::zero());
                 if let Some(state) = state {
                     tile.reject(first + r, state.mass, &costs[r * k..][..k]);
@@ -132,11 +133,6 @@ impl<T: Real> Collected<T> {
         for ((factor, &z), &mass) in factor.iter_mut().zip(z).zip(masses) {
             *factor = T::narrow(mass / z.widen());
         }
-        if masses.contains(&0.0) {
-            for (factor, &mass) in factor.iter_mut().zip(masses) {
-                *factor = if mass > 0.0 { *factor } else { T::zero() };
-            }
-        }
         for (sum, line) in self.sums.iter_mut().zip(&*lines) {
             for ((sum, &e), &factor) in sum.iter_mut().zip(line).zip(&factor) {
                 *sum += e * factor;
@@ -147,11 +143,7 @@ impl<T: Real> Collected<T> {
         }
         let mut inverse = [T::zero(); ABREAST];
         for (inverse, &z) in inverse.iter_mut().zip(z) {
-            *inverse = if z.is_finite() {
-                T::one() / z
-            } else {
-                T::zero()
-            };
+            *inverse = T::one() / z;
         }
         let mut products = self.products.iter_mut();
         for i in 0..lines.len() {
