@@ -11,6 +11,21 @@
 //! many sweeps a solution by Newton's method is worth, and so many are given to Sinkhorn first. No choice is
 //! then much worse than the better one. Sinkhorn is annealed down to an ε far below the costs' spread.
 //!
+//! Measured, in milliseconds to 1e-6 (`f64`; the row marked so 1e-4 in `f32`), with sweeps and steps, on two quiet cores:
+//!
+//! | | Newton | Sinkhorn | chosen |
+//! | --- | --- | --- | --- |
+//! | labels 50,000 × 16, ε = 0.001 | 20 (6) | 84 (73) | 21, Newton |
+//! | labels 50,000 × 64, ε = 0.001 | 83 (5) | 192 (72) | 77, Newton |
+//! | labels 50,000 × 32, ε = 0.1 | 62 (4) | 21 (14) | 62, Newton: looks sharper than it is |
+//! | random 20,000 × 16, ε = 0.05, `f32` | 13 (2) | 1.2 (3) | 1.2, Sinkhorn |
+//! | random 3,000 × 500, ε = 0.005 | 157 (3) | 6.9 (7) | 7.8, Sinkhorn |
+//! | points 16 × 20,000, heavy-tailed, ε = 0.05 | 30 (4) | 23 (10) | 7.7, Sinkhorn, turned |
+//! | points 100 × 100, ε = 0.001 | 2.7 (5) | 3.5 (145) | 5.4, Sinkhorn |
+//! | points 200 × 200 in 10 dimensions, ε = 0.0002 | 22 (26) | 482 (7,777) | 38 (376), both |
+//! | points 500 × 500, ε = 0.001 | 75 (4) | 21 (112) | 17, Sinkhorn |
+//! | points 3,000 × 500, clustered, ε = 0.0005 | 2,778 (41) | 1,335 (2,276) | 2,664 (413), both |
+
 use core::ops::ControlFlow;
 
 use crate::newton::Outlook;
