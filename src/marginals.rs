@@ -198,6 +198,11 @@ impl Marginals {
         Ok(())
     }
 
+    /// Sum of the rows, slack not counted.
+    pub(crate) fn supply(&self) -> f64 {
+        self.supply
+    }
+
     fn build(rows: Vec<f64>, cols: Vec<f64>, slack: Slack, relative: f64) -> Result<Self, Error> {
         if rows.is_empty() || cols.is_empty() {
             return Err(Error::Empty {

@@ -522,7 +522,7 @@ fn sample(rows: usize, stride: usize) -> Vec<u32> {
 fn sampled_mass(marginals: &Marginals, chosen: &[u32]) -> Option<Vec<f64>> {
     let rows = marginals.rows();
     let mut mass: Vec<f64> = chosen.iter().map(|&i| rows[i as usize]).collect();
-    let scale = crate::marginals::sum(rows) / crate::marginals::sum(&mass);
+    let scale = marginals.supply() / crate::marginals::sum(&mass);
     if !scale.is_finite() {
         return None;
     }

@@ -30,7 +30,9 @@ use crate::sinkhorn::{answer, check_epsilon, check_tolerance, drive};
 use crate::solver::Observer;
 use crate::sweep::{Backend, Curvature, Streamed, Target};
 use crate::turned::turned_back;
-use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+use crate::{
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
+};
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
 ///
@@ -194,7 +196,7 @@ impl Newton {
         let outlook = Outlook::new(problem.cost(), self.epsilon);
         let g = match start {
             Some(g) => g,
-            None => self.cold(problem.cost(), masses, &mut target, outlook),
+            None => self.cold(problem.cost(), problem.marginals(), &mut target, outlook),
         };
         let limits = Limits {
             tolerance: self.tolerance,
@@ -229,18 +231,17 @@ impl Newton {
     fn cold<T: Real, C: Cost<T> + ?Sized>(
         &self,
         cost: &C,
-        masses: &[f64],
+        marginals: &Marginals,
         target: &mut Target,
         outlook: Outlook,
     ) -> Vec<f64> {
         let mut g = target.rest();
-        let (n, k) = (masses.len(), cost.cols());
-        let total = sample::rough_sum(masses);
+        let (n, k) = (cost.rows(), cost.cols());
         let mut count = SAMPLE.max(FEWEST * k).min(n);
         let mut first = true;
         loop {
             let part = Sampled::new(cost, count);
-            let weights = part.masses(masses, total);
+            let weights = part.masses(marginals);
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {

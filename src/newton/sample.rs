@@ -6,8 +6,7 @@
 
 use core::ops::Range;
 
-use crate::lanes::Lanes;
-use crate::{Cost, Real};
+use crate::{Cost, Marginals, Real};
 
 /// Some rows of a cost, as a cost.
 #[derive(Debug)]
@@ -31,23 +30,19 @@ impl<'a, C: ?Sized> Sampled<'a, C> {
         Self { cost, rows }
     }
 
-    /// Masses of the sampled rows, scaled up to `total`, that of all.
-    pub(crate) fn masses(&self, all: &[f64], total: f64) -> Vec<f64> {
+    /// Masses of the sampled rows, scaled up to the total of all.
+    pub(crate) fn masses(&self, marginals: &Marginals) -> Vec<f64> {
+        let all = marginals.rows();
         let mut masses: Vec<f64> = self.rows.iter().map(|&i| all[i]).collect();
         let part = crate::marginals::sum(&masses);
-        let scale = if part > 0.0 { total / part } else { 0.0 };
+        let scale = if part > 0.0 {
+            marginals.supply() / part
+        } else {
+            0.0
+        };
         masses.iter_mut().for_each(|m| *m *= scale);
         masses
     }
-}
-
-/// The sum of many masses, with vectors and without the care that [`sum`](crate::marginals::sum) takes.
-pub(crate) fn rough_sum(masses: &[f64]) -> f64 {
-    let (chunks, rest) = masses.as_chunks();
-    let lanes = chunks.iter().fold(Lanes::splat(0.0), |sum, chunk| {
-        sum.zip(Lanes::of(chunk), |a, b| a + b)
-    });
-    lanes.sum() + rest.iter().sum::<f64>()
 }
 
 /// A 64-bit hash with good avalanche (the finaliser of SplitMix64).
