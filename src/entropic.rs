@@ -27,13 +27,15 @@
 //! | points 3,000 × 500, clustered, ε = 0.0005 | 2,778 (41) | 1,335 (2,276) | 2,664 (413), both |
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
+use crate::check::Survey;
 use crate::newton::Outlook;
+use crate::solver::{Guard, Watch};
 use crate::turned::turned_back;
-
 use crate::{
     Cost, Epsilon, Error, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution, Solver,
-    Status,
+    Status, check,
 };
 
 /// Solves an entropic problem the way its shape asks for.
@@ -52,7 +54,9 @@ pub struct Entropic {
     epsilon: f64,
     sinkhorn: Sinkhorn,
     newton: Newton,
+    tolerance: f64,
     max_iterations: Option<usize>,
+    watch: Watch,
 }
 
 /// What [`Entropic`] makes of a problem.
@@ -77,7 +81,9 @@ impl Entropic {
             epsilon,
             sinkhorn: Sinkhorn::new(epsilon),
             newton: Newton::new(epsilon),
+            tolerance: 1e-6,
             max_iterations: None,
+            watch: Watch::default(),
         }
     }
 
@@ -85,6 +91,7 @@ impl Entropic {
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.sinkhorn = self.sinkhorn.tolerance(tolerance);
         self.newton = self.newton.tolerance(tolerance);
+        self.tolerance = tolerance;
         self
     }
 
@@ -96,13 +103,23 @@ impl Entropic {
         self
     }
 
-    /// Calls back after every sweep over the problem; [`ControlFlow::Break`] stops.
+    /// Calls back after every sweep over the problem, and after those over samples of it with which Newton's method may
+    /// begin (as iteration 0); [`ControlFlow::Break`] stops.
     pub fn on_progress(
         mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Clone + Send + Sync + 'static,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.sinkhorn = self.sinkhorn.on_progress(callback.clone());
-        self.newton = self.newton.on_progress(callback);
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
+    /// sweep. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
@@ -137,27 +154,38 @@ impl Entropic {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
         let choice = self.choose(problem);
         if choice == Choice::Newton {
-            return self.newton.solve(problem);
+            return self.newton.run(problem, None, 0, &survey, &guard);
         }
-        if problem.cols() >= problem.rows().saturating_mul(WIDE) {
+        if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
             let turned = problem.transposed();
-            let other = self.sinkhorn_first(&turned, choice)?;
-            return turned_back(problem, self.epsilon, other);
+            let other = self
+                .sinkhorn_first(&turned, choice, &survey, &guard)
+                .map_err(Error::transposed)?;
+            return turned_back(problem, self.tolerance, other);
         }
-        self.sinkhorn_first(problem, choice)
+        self.sinkhorn_first(problem, choice, &survey, &guard)
+    }
+
+    /// Options and problem, before anything else is done.
+    fn check<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Result<Survey, Error> {
+        self.sinkhorn.limits(&Guard::nobody())?;
+        check::whole(problem)
     }
 
     fn sinkhorn_first<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
         choice: Choice,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let sinkhorn = self.annealed(problem);
         match choice {
-            Choice::Trial(sweeps) => self.trial(problem, sweeps, sinkhorn, |s| s.solve(problem)),
-            Choice::Newton | Choice::Sinkhorn => sinkhorn.solve(problem),
+            Choice::Trial(sweeps) => self.trial(problem, sweeps, sinkhorn, None, survey, guard),
+            Choice::Newton | Choice::Sinkhorn => sinkhorn.run(problem, None, survey, guard),
         }
     }
 
@@ -170,12 +198,16 @@ impl Entropic {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let guard = self.watch.begin()?;
+        self.sinkhorn.limits(&guard)?;
+        let start = Some(check::columns(start, problem.marginals())?);
+        let survey = check::whole(problem)?;
         match self.choose(problem) {
-            Choice::Newton => self.newton.solve_from(problem, start),
-            Choice::Sinkhorn => self.sinkhorn.solve_from(problem, start),
+            Choice::Newton => self.newton.run(problem, start, 0, &survey, &guard),
+            Choice::Sinkhorn => self.sinkhorn.run(problem, start, &survey, &guard),
             Choice::Trial(sweeps) => {
                 let sinkhorn = self.sinkhorn.clone();
-                self.trial(problem, sweeps, sinkhorn, |s| s.solve_from(problem, start))
+                self.trial(problem, sweeps, sinkhorn, start, &survey, &guard)
             }
         }
     }
@@ -186,13 +218,16 @@ impl Entropic {
         problem: &'p Problem<T, C>,
         sweeps: usize,
         sinkhorn: Sinkhorn,
-        solve: impl Fn(&Sinkhorn) -> Result<Solution<'p, T, C>, Error>,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let sweeps = sweeps.max(FEWEST_SWEEPS);
         if self.max_iterations.is_some_and(|most| most <= sweeps) {
-            return solve(&sinkhorn);
+            return sinkhorn.run(problem, start, survey, guard);
         }
-        let solution = solve(&sinkhorn.max_iterations(sweeps))?;
+        let sinkhorn = sinkhorn.max_iterations(sweeps);
+        let solution = sinkhorn.run(problem, start, survey, guard)?;
         if solution.status() != Status::IterationLimit {
             return Ok(solution);
         }
@@ -201,14 +236,14 @@ impl Entropic {
         if self.max_iterations.is_none() {
             newton = newton.max_iterations(spent + MOST_STEPS);
         }
-        newton.take_over(problem, &solution.into_potentials(), spent)
+        let start = check::columns(&solution.into_columns(), problem.marginals())?;
+        newton.run(problem, Some(start), spent, survey, guard)
     }
 
     /// Sinkhorn, annealed where ε is far below what the costs span.
     fn annealed<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Sinkhorn {
         let from = Outlook::new(problem.cost(), self.epsilon).spread / FAR;
-        if self.epsilon.is_normal() && self.epsilon > 0.0 && from > self.epsilon && from.is_finite()
-        {
+        if from > self.epsilon && from <= 1e300 {
             let epsilon = Epsilon::Annealed {
                 from,
                 to: self.epsilon,

@@ -18,6 +18,34 @@ pub enum Side {
     SlackCol,
 }
 
+impl Side {
+    /// The same side of the transposed problem.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        match self {
+            Self::Rows => Self::Cols,
+            Self::Cols => Self::Rows,
+            Self::SlackRow => Self::SlackCol,
+            Self::SlackCol => Self::SlackRow,
+        }
+    }
+}
+
+/// A number as a person would write it: 0.25 and 1e300, not three hundred digits.
+#[derive(Clone, Copy)]
+struct Num(f64);
+
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {
+            write!(f, "{:e}", self.0)
+        } else {
+            write!(f, "{}", self.0)
+        }
+    }
+}
+
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -74,7 +102,7 @@ pub enum Error {
         index: usize,
     },
     /// A mass is NaN, negative or infinite.
-    #[error("{side} {index} has mass {value}; masses must be finite and not negative")]
+    #[error("{side} {index} has mass {}; masses must be finite and not negative", Num(*value))]
     Mass {
         /// The side of the mass.
         side: Side,
@@ -91,9 +119,9 @@ pub enum Error {
     },
     /// The two sides carry different masses.
     #[error(
-        "row masses sum to {rows} but column masses to {cols}: they differ by {difference:e}, more than \
-         the {tolerance:e} that rounding explains",
-        difference = (rows - cols).abs()
+        "row masses sum to {} but column masses to {}: they differ by {:e}, more than the {tolerance:e} that \
+         rounding explains; `Marginals::normalised` scales both to one, `balanced_within` takes a tolerance of your own",
+        Num(*rows), Num(*cols), (rows - cols).abs()
     )]
     Unbalanced {
         /// Total of the rows, slack included.
@@ -104,7 +132,7 @@ pub enum Error {
         tolerance: f64,
     },
     /// More mass is asked for than the bounds let through.
-    #[error("a mass of at least {required} is asked for but at most {available} can be moved")]
+    #[error("a mass of at least {} is asked for but at most {} can be moved", Num(*required), Num(*available))]
     MinMass {
         /// Mass asked for.
         required: f64,
@@ -113,7 +141,8 @@ pub enum Error {
     },
     /// A cost is NaN or −∞ (+∞ is allowed: it forbids the pair).
     #[error(
-        "the cost of row {row}, column {col} is {value}; costs must be numbers or +inf (forbidden)"
+        "the cost of row {row}, column {col} is {}; costs must be numbers or +inf (forbidden)",
+        Num(*value)
     )]
     Cost {
         /// Row of the entry.
@@ -123,8 +152,39 @@ pub enum Error {
         /// The value found.
         value: f64,
     },
-    /// A slack cost is NaN or −∞.
-    #[error("the {side} cost is {value}; costs must be numbers or +inf (forbidden)")]
+    /// A cost is so large that sums of costs could overflow.
+    #[error(
+        "the cost of row {row}, column {col} is {}; beyond {:e} in size there is no room for sums: forbid the pair \
+         with +inf, or scale the costs",
+        Num(*value), largest
+    )]
+    TooDear {
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        col: usize,
+        /// The value found.
+        value: f64,
+        /// The largest size that is accepted.
+        largest: f64,
+    },
+    /// Points are so far apart that the costs between them could overflow.
+    #[error(
+        "the points span a box whose corners are {} apart in this metric; beyond {:e} there is no room for sums: scale \
+         the points",
+        Num(*cost), largest
+    )]
+    TooFar {
+        /// Cost between the far corners of the points' common box.
+        cost: f64,
+        /// The largest cost that is accepted.
+        largest: f64,
+    },
+    /// A slack cost is NaN, −∞ or too large to calculate with.
+    #[error(
+        "the {side} cost is {}; costs must be numbers of at most {:e} in size, or +inf (forbidden)",
+        Num(*value), <f64 as crate::Real>::LARGEST_COST
+    )]
     SlackCost {
         /// Which slack.
         side: Side,
@@ -132,7 +192,7 @@ pub enum Error {
         value: f64,
     },
     /// Every pair of a row or column that carries mass is forbidden.
-    #[error("{side} {index} carries mass {mass} but all its pairs are forbidden (cost +inf)")]
+    #[error("{side} {index} carries mass {} but all its pairs are forbidden (cost +inf)", Num(*mass))]
     Blocked {
         /// The side of the blocked entry.
         side: Side,
@@ -142,7 +202,7 @@ pub enum Error {
         mass: f64,
     },
     /// Forbidden pairs or bounds leave no way for some of the mass.
-    #[error("forbidden pairs or bounds leave no way for a mass of {stranded} out of {total}")]
+    #[error("forbidden pairs or bounds leave no way for a mass of {} out of {}", Num(*stranded), Num(*total))]
     Infeasible {
         /// Mass that cannot be moved.
         stranded: f64,
@@ -160,7 +220,7 @@ pub enum Error {
         len: usize,
     },
     /// The supply of a node is NaN or infinite, or becomes so once lower bounds are taken off.
-    #[error("the supply of node {node} is {value}; supplies must be finite")]
+    #[error("the supply of node {node} is {}; supplies must be finite", Num(*value))]
     Supply {
         /// The node.
         node: usize,
@@ -169,8 +229,9 @@ pub enum Error {
     },
     /// The cost or the bounds of an arc are no good.
     #[error(
-        "arc {arc} costs {cost} within [{lower}, {upper}]; cost and lower bound must be finite (and the \
-         cost not near overflow), the upper bound not less than the lower"
+        "arc {arc} costs {} within [{}, {}]; cost and lower bound must be finite (and the \
+         cost not near overflow), the upper bound not less than the lower",
+        Num(*cost), Num(*lower), Num(*upper)
     )]
     Arc {
         /// The arc.
@@ -184,8 +245,8 @@ pub enum Error {
     },
     /// The bounds on a sum of entries are no good.
     #[error(
-        "the bounds of {what} {index} are [{lower}, {upper}]; the lower must be finite and not more than \
-         the upper"
+        "the bounds of {what} {index} are [{}, {}]; the lower must be finite and not more than the upper",
+        Num(*lower), Num(*upper)
     )]
     Bounds {
         /// What is bounded.
@@ -212,7 +273,7 @@ pub enum Error {
         arc: usize,
     },
     /// A solver option is outside its range.
-    #[error("{name} is {value}; it must be {expected}")]
+    #[error("{name} is {}; it must be {expected}", Num(*value))]
     Option {
         /// Name of the setter.
         name: &'static str,
@@ -223,7 +284,8 @@ pub enum Error {
     },
     /// A point has a coordinate that is NaN or infinite.
     #[error(
-        "coordinate {coordinate} of {side} point {index} is {value}; coordinates must be finite"
+        "coordinate {coordinate} of {side} point {index} is {}; coordinates must be finite",
+        Num(*value)
     )]
     Point {
         /// The side of the point.
@@ -235,8 +297,11 @@ pub enum Error {
         /// The value found.
         value: f64,
     },
-    /// A starting potential is NaN or +∞.
-    #[error("the starting potential of {side} {index} is {value}; it must be a number or -inf")]
+    /// A starting potential is NaN, +∞ or too large to calculate with.
+    #[error(
+        "the starting potential of {side} {index} is {}; it must be a number of at most {:e} in size, or -inf",
+        Num(*value), <f64 as crate::Real>::LARGEST_COST
+    )]
     Start {
         /// The side of the potential.
         side: Side,
@@ -253,4 +318,100 @@ pub enum Error {
         /// What it said.
         message: String,
     },
+}
+
+impl Error {
+    /// The same complaint about the problem as it was asked, from a solver that looked at its transpose.
+    #[must_use]
+    pub(crate) fn transposed(self) -> Self {
+        match self {
+            Self::Cost { row, col, value } => Self::Cost {
+                row: col,
+                col: row,
+                value,
+            },
+            Self::TooDear {
+                row,
+                col,
+                value,
+                largest,
+            } => Self::TooDear {
+                row: col,
+                col: row,
+                value,
+                largest,
+            },
+            Self::Empty { rows, cols } => Self::Empty {
+                rows: cols,
+                cols: rows,
+            },
+            Self::TooLarge { rows, cols } => Self::TooLarge {
+                rows: cols,
+                cols: rows,
+            },
+            Self::Unbalanced {
+                rows,
+                cols,
+                tolerance,
+            } => Self::Unbalanced {
+                rows: cols,
+                cols: rows,
+                tolerance,
+            },
+            Self::Mass { side, index, value } => Self::Mass {
+                side: side.transposed(),
+                index,
+                value,
+            },
+            Self::NoMass { side } => Self::NoMass {
+                side: side.transposed(),
+            },
+            Self::SlackCost { side, value } => Self::SlackCost {
+                side: side.transposed(),
+                value,
+            },
+            Self::Blocked { side, index, mass } => Self::Blocked {
+                side: side.transposed(),
+                index,
+                mass,
+            },
+            Self::Point {
+                side,
+                index,
+                coordinate,
+                value,
+            } => Self::Point {
+                side: side.transposed(),
+                index,
+                coordinate,
+                value,
+            },
+            Self::Start { side, index, value } => Self::Start {
+                side: side.transposed(),
+                index,
+                value,
+            },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_short() {
+        for (value, text) in [
+            (0.25, "0.25"),
+            (1e300, "1e300"),
+            (-1.5e-7, "-1.5e-7"),
+            (0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(Num(value).to_string(), text);
+        }
+    }
 }

@@ -41,11 +41,12 @@
 //! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
-use crate::solver::Observer;
+use crate::solver::Watch;
 use crate::{
     Contracted, Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, Solution, Solver,
-    Start, Status,
+    Start, Status, check,
 };
 
 /// How an exact answer is found.
@@ -87,7 +88,7 @@ pub struct Exact {
     way: Way,
     start: Start,
     max_iterations: Option<usize>,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 impl Exact {
@@ -131,38 +132,51 @@ impl Exact {
         self
     }
 
-    /// Called now and then; may stop the solver. Nobody is called by default.
+    /// Called now and then; [`ControlFlow::Break`] stops with the best plan so far. Nobody is called by default.
     #[must_use]
     pub fn on_progress(
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a thousand
+    /// pivots, a round of shortest paths or one look at all costs. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
     /// Answers the problem.
     ///
     /// # Errors
-    /// [`Error::Cost`] for a cost that is NaN or −∞, [`Error::Blocked`] where a row or column that
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
     /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
     /// no way.
     pub fn solve<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let guard = self.watch.begin()?;
         match self.choose(problem) {
-            Choice::Contracted => self.contracted().solve(problem),
-            Choice::Simplex => self.simplex().solve(problem),
+            Choice::Contracted => self.contracted().run(problem, None, &guard),
+            Choice::Simplex => self.simplex().run(problem, None, &guard),
             Choice::Trial(work) => {
-                let solution = self.contracted().unless_slower_than(work).solve(problem)?;
+                let trial = self.contracted().unless_slower_than(work);
+                let solution = trial.run(problem, None, &guard)?;
                 let capped = self
                     .max_iterations
                     .is_some_and(|m| solution.iterations() >= m);
                 if capped || solution.status() != Status::IterationLimit {
                     return Ok(solution);
                 }
-                self.simplex().solve(problem)
+                self.simplex().run(problem, None, &guard)
             }
         }
     }
@@ -199,9 +213,11 @@ impl Exact {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let guard = self.watch.begin()?;
+        let start = Some(check::priced_columns(start, problem.marginals())?);
         match self.choose(problem) {
-            Choice::Simplex => self.simplex().solve_from(problem, start),
-            _ => self.contracted().solve_from(problem, start),
+            Choice::Simplex => self.simplex().run(problem, start, &guard),
+            _ => self.contracted().run(problem, start, &guard),
         }
     }
 
@@ -233,9 +249,6 @@ impl Exact {
         if let Some(cap) = self.max_iterations {
             solver = solver.max_iterations(cap);
         }
-        if let Some(observer) = self.observer.clone() {
-            solver = solver.on_progress(move |p| pass_on(&observer, p));
-        }
         solver
     }
 
@@ -243,9 +256,6 @@ impl Exact {
         let mut solver = Contracted::new();
         if let Some(cap) = self.max_iterations {
             solver = solver.max_iterations(cap);
-        }
-        if let Some(observer) = self.observer.clone() {
-            solver = solver.on_progress(move |p| pass_on(&observer, p));
         }
         solver
     }
@@ -266,14 +276,6 @@ const FEWEST_ROUNDS: f64 = 8.0;
 fn work(rows: usize, cols: usize) -> f64 {
     let (n, k) = (rows.max(cols) as f64, rows.min(cols) as f64);
     60e6 / 2.5 * (n / 4000.0).powf(1.65) * (k / 250.0).powf(0.3)
-}
-
-fn pass_on(observer: &Observer, progress: &Progress) -> ControlFlow<()> {
-    if Observer::says_stop(Some(observer), progress) {
-        ControlFlow::Break(())
-    } else {
-        ControlFlow::Continue(())
-    }
 }
 
 impl<T: Real> Solver<T> for Exact {

@@ -4,14 +4,13 @@
 //! P_ij = a_i · exp((g_j − C_ij)/ε) / Z_i       Z_i = Σ_j exp((g_j − C_ij)/ε) + exp((g_s − C_s)/ε)
 //! ```
 //!
-//! This is the definition, in `f64` and with the row maximum taken out; the sweeps are its fast twins.
+//! This is the definition, in `f64`, with the row's least cost taken off first (a constant added to a row must not cost
+//! the potentials their digits) and the row maximum taken out; the sweeps are its fast twins.
 
-use core::marker::PhantomData;
-
-use crate::cost::Widened;
+use crate::cost::Reduced;
 use crate::sweep::{Backend, Scaling, Streamed};
 use crate::tiles::{map_tiles, tile_rows};
-use crate::{Cost, Real};
+use crate::{Cost, Error, Real};
 
 /// Column potentials and the scale at which they are read.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +37,12 @@ impl Gibbs<'_> {
             out.fill(0.0);
             return (0.0, f64::NEG_INFINITY);
         }
-        let mut top = self.slack;
+        let least = costs.clone().fold(f64::INFINITY, f64::min);
+        let least = if least.is_finite() { least } else { 0.0 };
+        let slack = self.slack + least;
+        let mut top = slack;
         for (p, (c, &g)) in out.iter_mut().zip(costs.zip(self.cols)) {
-            *p = g - c;
+            *p = g - (c - least);
             // Written so that a NaN becomes the maximum and is seen by everybody after.
             if !(*p <= top) {
                 top = *p;
@@ -50,7 +52,7 @@ impl Gibbs<'_> {
             out.fill(0.0);
             return (0.0, f64::INFINITY);
         }
-        let kept = ((self.slack - top) / self.epsilon).exp();
+        let kept = ((slack - top) / self.epsilon).exp();
         let mut z = kept;
         for p in out.iter_mut() {
             *p = ((*p - top) / self.epsilon).exp();
@@ -58,7 +60,7 @@ impl Gibbs<'_> {
         }
         let scale = mass / z;
         out.iter_mut().for_each(|p| *p *= scale);
-        (kept * scale, self.epsilon * scale.ln() - top)
+        (kept * scale, self.epsilon * scale.ln() - top + least)
     }
 
     /// The potentials of all rows of a cost: a sweep in `f64`. Where a row is impossible there is no sweep, but what the
@@ -69,20 +71,30 @@ impl Gibbs<'_> {
         masses: &[f64],
         out: &mut [f64],
     ) {
+        let reduced = Reduced::new(cost, self.slack > f64::NEG_INFINITY);
+        if self.reduced_row_potentials(&reduced, masses, out).is_err() {
+            self.each_row_potential(cost, masses, out);
+            return;
+        }
+        let both = out.iter_mut().zip(reduced.minima());
+        both.for_each(|(f, least)| *f += least);
+    }
+
+    /// The potentials of all rows of a cost less its row minima: `f_i − min_j C_ij`.
+    pub(crate) fn reduced_row_potentials<T: Real, C: Cost<T> + ?Sized>(
+        &self,
+        reduced: &Reduced<'_, T, C>,
+        masses: &[f64],
+        out: &mut [f64],
+    ) -> Result<(), Error> {
         let at = Scaling {
             epsilon: self.epsilon,
             cols: self.cols,
             slack: self.slack,
         };
-        let wide = Widened {
-            cost,
-            scalar: PhantomData::<fn() -> T>,
-        };
-        let mut backend = Streamed::new(&wide, masses);
-        let swept = backend.sweep(&at, &mut vec![0.0; cost.cols() + 1]);
-        if swept.and_then(|()| backend.row_potentials(out)).is_err() {
-            self.each_row_potential(cost, masses, out);
-        }
+        let mut backend = Streamed::new(reduced, masses);
+        backend.sweep(&at, &mut vec![0.0; self.cols.len() + 1])?;
+        backend.row_potentials(out)
     }
 
     /// The potentials of all rows of a cost, row by row.

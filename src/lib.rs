@@ -40,8 +40,10 @@
 //! * `nalgebra` (default): matrices and views as costs.
 mod active;
 mod certificate;
+mod check;
 mod contracted;
 pub mod cost;
+mod digits;
 mod entropic;
 mod error;
 mod exact;
@@ -56,6 +58,7 @@ mod plan;
 mod potentials;
 mod problem;
 mod real;
+mod rounding;
 mod simd;
 mod simplex;
 pub mod sinkhorn;

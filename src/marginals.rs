@@ -12,6 +12,7 @@
 //! and a slack of mass zero is no slack at all: balanced transport is not a special case of the code.
 //! Inequalities become slack: P1 ≤ a, Pᵀ1 ≤ b, ΣP ≥ m is `slack.col = Σa − m`, `slack.row = Σb − m`.
 
+use crate::rounding::sum;
 use crate::{Error, Real, Side};
 
 /// The slack row and column: their masses and the cost of using them.
@@ -101,6 +102,70 @@ impl Marginals {
         Self::with_slack(rows, cols, Slack::NONE)
     }
 
+    /// As [`balanced`](Self::balanced) with a relative difference of the totals of one's own, for masses that were rounded
+    /// on their way. The columns are scaled to the rows' total.
+    ///
+    /// # Errors
+    /// As [`balanced`](Self::balanced), and [`Error::Option`] for a tolerance that is not a number from zero to below one.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::Marginals;
+    /// let (rows, cols) = ([0.333, 0.333, 0.333], [0.5, 0.5]); // three decimals
+    /// assert!(Marginals::balanced(&rows, &cols).is_err());
+    /// assert_eq!(Marginals::balanced_within(&rows, &cols, 0.01)?.cols(), [0.4995, 0.4995]);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn balanced_within<M: Real>(rows: &[M], cols: &[M], tolerance: f64) -> Result<Self, Error> {
+        if !(0.0..1.0).contains(&tolerance) {
+            return Err(Error::Option {
+                name: "mass tolerance",
+                value: tolerance,
+                expected: "a number from zero to below one",
+            });
+        }
+        Self::build(
+            checked(Side::Rows, rows)?,
+            checked(Side::Cols, cols)?,
+            Slack::NONE,
+            tolerance,
+        )
+    }
+
+    /// Both sides scaled to a total of one, whatever their sums are: weights, histograms, counts.
+    ///
+    /// # Errors
+    /// [`Error::Mass`] for a NaN, negative or infinite mass or a sum that overflows, [`Error::NoMass`] where all masses of a
+    /// side are zero, [`Error::Empty`] for an empty side.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::Marginals;
+    /// let counts = Marginals::normalised(&[3.0, 1.0], &[10.0, 10.0, 20.0])?;
+    /// assert_eq!((counts.rows(), counts.cols()), (&[0.75, 0.25][..], &[0.25, 0.25, 0.5][..]));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn normalised<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
+        let scaled = |side: Side, masses: &[M]| {
+            let mut masses = checked(side, masses)?;
+            let total = sum(&masses);
+            if total == 0.0 && !masses.is_empty() {
+                return Err(Error::NoMass { side });
+            }
+            if !total.is_finite() {
+                return Err(Error::Mass {
+                    side,
+                    index: 0,
+                    value: total,
+                });
+            }
+            masses.iter_mut().for_each(|m| *m /= total);
+            Ok(masses)
+        };
+        let (a, b) = (scaled(Side::Rows, rows)?, scaled(Side::Cols, cols)?);
+        Self::build(a, b, Slack::NONE, <f64 as Real>::MASS_TOLERANCE)
+    }
+
     /// `rows` sources and `cols` targets of equal mass, total one.
     ///
     /// # Errors
@@ -161,7 +226,7 @@ impl Marginals {
     ///
     /// # Errors
     /// As [`balanced`](Self::balanced), with the slack included in the totals, and [`Error::SlackCost`]
-    /// for a slack cost that is NaN or −∞.
+    /// for a slack cost that is NaN, −∞ or larger than [`Real::LARGEST_COST`] in size.
     pub fn with_slack<M: Real>(rows: &[M], cols: &[M], slack: Slack) -> Result<Self, Error> {
         Self::build(
             checked(Side::Rows, rows)?,
@@ -273,27 +338,6 @@ fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
         .collect()
 }
 
-/// Neumaier's compensated sum: the error does not grow with the number of terms, so that two sides
-/// listing the same mass in a different order or granularity still agree.
-pub(crate) fn sum(values: &[f64]) -> f64 {
-    let (mut total, mut carry) = (0.0f64, 0.0f64);
-    for &v in values {
-        let next = total + v;
-        carry += if total.abs() >= v.abs() {
-            (total - next) + v
-        } else {
-            (v - next) + total
-        };
-        total = next;
-    }
-    // Past the largest number the carry is ∞ − ∞.
-    if total.is_finite() {
-        total + carry
-    } else {
-        total
-    }
-}
-
 /// Columns and slack that balance rows of mass `supply`, and the total of either side.
 fn fit(
     supply: f64,
@@ -315,7 +359,7 @@ fn fit(
         (Side::SlackCol, slack.col_cost),
         (Side::SlackRow, slack.corner_cost),
     ] {
-        if value.is_nan() || value == f64::NEG_INFINITY {
+        if value != f64::INFINITY && !(value.abs() <= <f64 as Real>::LARGEST_COST) {
             return Err(Error::SlackCost { side, value });
         }
     }

@@ -5,11 +5,11 @@
 
 use core::ops::Range;
 
-use crate::{Cost, Potentials, Problem, Real};
+use crate::rounding::{FORBIDDEN_SLACK, sum};
+use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a plan is represented.
 #[derive(Debug, Clone)]
-#[allow(dead_code)] // until an exact solver lands
 pub(crate) enum Shape {
     /// `exp((f_i + g_j − C_ij)/ε)` with exact rows.
     Gibbs { epsilon: f64 },
@@ -25,7 +25,6 @@ pub(crate) struct SparseRows {
     mass: Vec<f64>,
 }
 
-#[allow(dead_code)] // until an exact solver lands
 impl SparseRows {
     /// Builds from (row, column, mass) entries in any order; entries of no mass are dropped.
     pub(crate) fn new(rows: usize, mut entries: Vec<(usize, usize, f64)>) -> Self {
@@ -58,7 +57,7 @@ impl SparseRows {
 /// the masses (of magnitude `scale`) must not be read as mass of infinite cost.
 pub(crate) fn unplaced(whole: f64, given: f64, scale: f64, cost: f64) -> f64 {
     let rest = (whole - given).max(0.0);
-    if cost == f64::INFINITY && rest <= 1e-13 * scale {
+    if cost == f64::INFINITY && rest <= FORBIDDEN_SLACK * scale {
         0.0
     } else {
         rest
@@ -154,28 +153,37 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     }
 
     /// The row `i`: mass to each column, slack not included.
-    #[must_use]
-    pub fn row(&self, i: usize) -> Vec<f64> {
-        let mut row = vec![0.0; self.problem.cols()];
-        if i < self.problem.rows() {
-            self.write_row(i, &mut vec![T::zero(); self.problem.cols()], &mut row);
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a row that is not there.
+    pub fn row(&self, i: usize) -> Result<Vec<f64>, Error> {
+        if i >= self.problem.rows() {
+            return Err(Error::Index {
+                what: "row",
+                index: i,
+                len: self.problem.rows(),
+            });
         }
-        row
+        let mut row = vec![0.0; self.problem.cols()];
+        self.write_row(i, &mut vec![T::zero(); self.problem.cols()], &mut row);
+        Ok(row)
     }
 
-    /// All entries of more than `threshold` mass, by row and column.
+    /// All entries that carry mass and not `threshold` or less, by row and column. A threshold of NaN, which
+    /// nothing is less than, hides nothing.
     #[must_use]
     pub fn entries(&self, threshold: f64) -> Vec<Entry> {
+        let shown = |mass: f64| mass > 0.0 && !(mass <= threshold);
         let mut entries = Vec::new();
         if let Shape::Sparse(sparse) = self.shape {
             for row in 0..self.problem.rows() {
-                let kept = sparse.row(row).filter(|e| e.1 > threshold);
+                let kept = sparse.row(row).filter(|e| shown(e.1));
                 entries.extend(kept.map(|(col, mass)| Entry { row, col, mass }));
             }
             return entries;
         }
         self.for_each_row(|row, line| {
-            let kept = line.iter().enumerate().filter(|e| *e.1 > threshold);
+            let kept = line.iter().enumerate().filter(|e| shown(*e.1));
             entries.extend(kept.map(|(col, &mass)| Entry { row, col, mass }));
         });
         entries
@@ -228,6 +236,6 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     /// Mass moved in all between real rows and real columns.
     #[must_use]
     pub fn mass(&self) -> f64 {
-        crate::marginals::sum(&self.row_sums())
+        sum(&self.row_sums())
     }
 }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::certificate::{Certificate, certify};
 use crate::gibbs::Gibbs;
+use crate::newton::Outlook;
 use crate::plan::{Plan, Shape};
 use crate::{Cost, Error, Potentials, Problem, Real};
 
@@ -18,7 +19,7 @@ pub enum Status {
     IterationLimit,
     /// No further progress was possible at the precision at hand.
     Stalled,
-    /// The progress callback asked to stop.
+    /// The progress callback asked to stop, or the time limit came first; the answer is the best so far.
     Stopped,
 }
 
@@ -63,7 +64,8 @@ pub struct Solution<'p, T, C> {
     shape: Shape,
     status: Status,
     iterations: usize,
-    violation: f64,
+    /// As the solver measured it, if it did.
+    violation: Option<f64>,
     /// The potentials with the row side, of an entropic answer that was asked for it.
     both_sides: OnceLock<Potentials>,
     certificate: OnceLock<Certificate>,
@@ -76,7 +78,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         shape: Shape,
         status: Status,
         iterations: usize,
-        violation: f64,
+        violation: Option<f64>,
     ) -> Self {
         Self {
             problem,
@@ -105,8 +107,9 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
         Err(NotConverged {
             status: self.status,
-            violation: self.violation,
+            violation: self.violation(),
             iterations: self.iterations,
+            advice: self.advice(),
         })
     }
 
@@ -129,7 +132,17 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
     }
 
+    /// The question.
+    pub(crate) fn problem(&self) -> &'p Problem<T, C> {
+        self.problem
+    }
+
     /// The column side alone: all that a warm start needs. `rows` is empty for an entropic answer.
+    pub(crate) fn columns(&self) -> &Potentials {
+        &self.potentials
+    }
+
+    /// The same, without keeping the rest.
     pub(crate) fn into_columns(self) -> Potentials {
         self.potentials
     }
@@ -152,10 +165,48 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         self.iterations
     }
 
-    /// L1 error of the column sums over the total mass, as the solver saw it when it stopped.
+    /// L1 distance of the plan's marginals from the ones asked for, over the total mass, as the solver measured it when it
+    /// ended. The [`certificate`](Self::certificate) measures the same anew from the costs in `f64`; the two differ by
+    /// rounding.
     #[must_use]
     pub fn violation(&self) -> f64 {
         self.violation
+            .unwrap_or_else(|| self.certificate().violation)
+    }
+
+    /// What to try where the answer did not converge; `None` where it did.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
+    /// let solution = Sinkhorn::new(1e-4).max_iterations(3).solve(&problem)?;
+    /// assert!(solution.advice().is_some_and(|advice| advice.contains("anneal")));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match (self.status, &self.shape) {
+            (Status::Converged, _) => None,
+            (Status::Stopped, _) => {
+                Some("it was told to stop: allow more time, or go on from its potentials")
+            }
+            (Status::IterationLimit, Shape::Sparse(_)) => {
+                Some("allow more iterations, or go on from its potentials")
+            }
+            (Status::IterationLimit, Shape::Gibbs { epsilon }) => {
+                let spread = Outlook::new(self.problem.cost(), *epsilon).spread;
+                Some(if spread > 300.0 * epsilon {
+                    "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
+                     does for `Sinkhorn`"
+                } else {
+                    "allow more iterations, or go on from its potentials"
+                })
+            }
+            (Status::Stalled, _) => Some(
+                "rounding leaves no more digits at this epsilon: allow a larger tolerance or epsilon, or hold the costs in f64",
+            ),
+        }
     }
 
     /// The regularisation of an entropic answer; zero for an exact one.
@@ -239,13 +290,16 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
 /// An answer that did not meet its tolerance, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "not converged: {status} after {iterations} iterations with a marginal violation of {violation:e}"
+    "not converged: {status} after {iterations} iterations with a marginal violation of {violation:e}{}{}",
+    if advice.is_some() { "; " } else { "" }, advice.unwrap_or_default()
 )]
 pub struct NotConverged {
     /// How the solver ended.
     pub status: Status,
-    /// L1 error of the column sums over the total mass.
+    /// L1 distance of the plan's marginals from the ones asked for, over the total mass.
     pub violation: f64,
     /// Iterations used.
     pub iterations: usize,
+    /// What to try.
+    pub advice: Option<&'static str>,
 }

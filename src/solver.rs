@@ -1,8 +1,14 @@
-//! What all solvers share: the trait, and the progress they report.
+//! What all solvers share: the trait, the progress they report, and how they are stopped.
+//!
+//! A solve is stopped by a progress callback that breaks, or by a time limit. Either way the answer is the
+//! best there is at that moment, with the status [`Stopped`](crate::Status::Stopped) and its certificate. Whoever has
+//! been told to stop stays stopped: a callback that breaks once is not asked again.
 
 use core::fmt;
 use core::ops::ControlFlow;
+use core::time::Duration;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::{Cost, Error, Problem, Real, Solution};
 
@@ -38,34 +44,227 @@ pub trait Solver<T: Real> {
 pub struct Progress {
     /// Iterations (sweeps or pivots) done so far.
     pub iteration: usize,
-    /// L1 error of the column sums over the total mass; for the exact solver the share of mass that is
+    /// L1 error of the column sums over the total mass; for an exact solver the share of mass that is
     /// not yet placed.
     pub violation: f64,
-    /// The entropic regularisation in force; zero for the exact solver.
+    /// The entropic regularisation in force; zero for an exact solver.
     pub epsilon: f64,
+    /// How much of the work is done, from 0 to 1 and never less than before: an estimate, for a bar to show. An entropic solver
+    /// counts the orders of magnitude between the first violation and the tolerance, an exact one the mass that is
+    /// placed or the part of the first gap that is closed.
+    pub done: f64,
+    /// An upper bound of what the plan at hand costs more than the optimum; +∞ where none is known yet, as
+    /// for entropic solvers, whose certificate says it in the end.
+    pub gap: f64,
 }
 
-/// A progress callback: return [`ControlFlow::Break`] to stop with the best answer so far.
-#[derive(Clone)]
-pub(crate) struct Observer(Arc<Callback>);
+impl Progress {
+    /// Progress of an entropic solver: sweeps so far, violation now and at the beginning, and where it has to get to.
+    pub(crate) fn entropic(
+        iteration: usize,
+        violation: f64,
+        first: f64,
+        tolerance: f64,
+        epsilon: f64,
+    ) -> Self {
+        let way = (first / tolerance).ln();
+        let done = if way > 0.0 {
+            (first / violation).ln() / way
+        } else {
+            1.0
+        };
+        Self {
+            iteration,
+            violation,
+            epsilon,
+            // A NaN is no progress.
+            done: if done > 0.0 { done.min(1.0) } else { 0.0 },
+            gap: f64::INFINITY,
+        }
+    }
+}
 
 type Callback = dyn Fn(&Progress) -> ControlFlow<()> + Send + Sync;
 
-impl Observer {
-    pub(crate) fn new(
+/// How the caller wants a solve to be watched and stopped: options of every solver.
+#[derive(Clone, Default)]
+pub(crate) struct Watch {
+    callback: Option<Arc<Callback>>,
+    limit: Option<Duration>,
+}
+
+impl Watch {
+    /// Another progress callback.
+    pub(crate) fn call(
+        &mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(callback))
+    ) {
+        self.callback = Some(Arc::new(callback));
     }
 
-    /// Whether the caller wants to stop.
-    pub(crate) fn says_stop(observer: Option<&Self>, progress: &Progress) -> bool {
-        observer.is_some_and(|o| (o.0)(progress).is_break())
+    /// Another time limit.
+    pub(crate) fn limit(&mut self, limit: Duration) {
+        self.limit = Some(limit);
+    }
+
+    /// Starts the clock of one solve.
+    pub(crate) fn begin(&self) -> Result<Guard<'_>, Error> {
+        let clock = match self.limit {
+            None => None,
+            Some(limit) => Some(Clock::start(limit)?),
+        };
+        Ok(Guard {
+            callback: self.callback.as_deref(),
+            clock,
+            stopped: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+        })
     }
 }
 
-impl fmt::Debug for Observer {
+impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
+        f.debug_struct("Watch")
+            .field("callback", &self.callback.is_some())
+            .field("limit", &self.limit)
+            .finish()
+    }
+}
+
+/// Watches over one solve, with all its levels and attempts.
+pub(crate) struct Guard<'a> {
+    callback: Option<&'a Callback>,
+    clock: Option<Clock>,
+    stopped: AtomicBool,
+    /// The largest share done that was reported, as bits: of numbers from 0 to 1 the larger has the larger bits.
+    done: AtomicU64,
+}
+
+impl Guard<'_> {
+    /// Nobody watches.
+    pub(crate) fn nobody() -> Guard<'static> {
+        Guard {
+            callback: None,
+            clock: None,
+            stopped: AtomicBool::new(false),
+            done: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a progress report would reach anybody: only then is it worth making.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.callback.is_some()
+    }
+
+    /// Reports and says whether to stop. Once it was yes it stays yes, and nobody is asked again.
+    pub(crate) fn says_stop(&self, progress: &Progress) -> bool {
+        if self.is_stopped() {
+            return true;
+        }
+        let report = |call: &Callback| {
+            let done = progress.done.clamp(0.0, 1.0).to_bits();
+            let before = self.done.fetch_max(done, Ordering::Relaxed);
+            let done = f64::from_bits(before.max(done));
+            call(&Progress { done, ..*progress }).is_break()
+        };
+        let stop = self.is_late() || self.callback.is_some_and(report);
+        if stop {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        stop
+    }
+
+    /// Whether somebody has asked to stop, without asking anybody.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn is_late(&self) -> bool {
+        self.clock.as_ref().is_some_and(Clock::is_over)
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("stopped", &self.is_stopped())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A deadline. The bare `wasm32-unknown-unknown` has no clock: there a time limit is refused.
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+struct Clock(Option<std::time::Instant>);
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+impl Clock {
+    fn start(limit: Duration) -> Result<Self, Error> {
+        // A limit beyond what the clock can count is none.
+        Ok(Self(std::time::Instant::now().checked_add(limit)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some_and(|end| std::time::Instant::now() >= end)
+    }
+}
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+struct Clock;
+
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+impl Clock {
+    fn start(limit: Duration) -> Result<Self, Error> {
+        Err(Error::Option {
+            name: "time_limit",
+            value: limit.as_secs_f64(),
+            expected: "left out: this target has no clock",
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn one_break_is_enough() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let mut watch = Watch::default();
+        watch.call(move |_| {
+            if count.fetch_add(1, Ordering::Relaxed) == 1 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        let guard = watch.begin().unwrap();
+        let at = Progress::entropic(0, 1.0, 1.0, 1e-6, 0.1);
+        assert!(!guard.says_stop(&at));
+        assert!(guard.says_stop(&at) && guard.says_stop(&at) && guard.is_stopped());
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn time_runs_out() {
+        let mut watch = Watch::default();
+        watch.limit(Duration::ZERO);
+        let at = Progress::entropic(0, 1.0, 1.0, 1e-6, 0.1);
+        assert!(watch.begin().unwrap().says_stop(&at));
+        watch.limit(Duration::MAX);
+        assert!(!watch.begin().unwrap().says_stop(&at));
+    }
+
+    #[test]
+    fn orders_of_magnitude_are_the_way() {
+        let done = |violation| Progress::entropic(3, violation, 1.0, 1e-6, 0.1).done;
+        assert_eq!((done(1.0), done(1e-6), done(1e-9)), (0.0, 1.0, 1.0));
+        assert!((done(1e-3) - 0.5).abs() < 1e-12 && done(f64::NAN) == 0.0 && done(2.0) == 0.0);
     }
 }

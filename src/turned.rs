@@ -3,34 +3,74 @@
 //! Solvers work on the column potentials. Where there are many more columns than rows, the transposed question has
 //! far fewer unknowns.
 
-use crate::cost::Transposed;
+use crate::cost::{Reduced, Transposed};
 use crate::sinkhorn::{Outcome, answer};
-use crate::sweep::{Backend, Streamed, Target};
-use crate::{Cost, Error, Problem, Real, Solution};
+use crate::sweep::{Backend, CERTAIN, Streamed, Target, Verdict, verdict};
+use crate::{Cost, Error, Problem, Real, Solution, Status};
 
 /// Turns the entropic answer to the transposed problem back: one sweep the right way round makes the rows exact again,
-/// which can only lower the violation.
+/// which can only lower the violation, but for rounding. What the sweep measures decides the status anew; it is no
+/// iteration and is not counted as one.
 pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
-    epsilon: f64,
+    tolerance: f64,
     other: Solution<'_, T, Transposed<&C>>,
 ) -> Result<Solution<'p, T, C>, Error> {
-    let (status, iterations) = (other.status(), other.iterations());
-    let found = other.into_potentials().transposed();
+    let (status, iterations, epsilon) = (other.status(), other.iterations(), other.epsilon());
     let mut target = Target::new(problem.marginals());
-    let g = target.start(&found)?;
-    let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
+    let g = target.fit(columns(&other, epsilon)?);
     let mut sums = vec![0.0; g.len()];
-    backend.sweep(&target.scaling(epsilon, &g), &mut sums)?;
-    target.add_slack_row(epsilon, &g, &mut sums);
-    let violation = target.violation(&sums);
+    let measured = |target: &mut Target, backend: &mut dyn Backend, sums: &mut [f64]| {
+        backend.sweep(&target.scaling(epsilon, &g), sums)?;
+        target.add_slack_row(epsilon, &g, sums);
+        let violation = target.violation(sums);
+        let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
+        Ok::<_, Error>((violation, verdict))
+    };
+    let masses = problem.marginals().rows();
+    let mut plain = Streamed::new(problem.cost(), masses);
+    let (mut violation, mut verdict) = measured(&mut target, &mut plain, &mut sums)?;
+    if status == Status::Converged && verdict != Verdict::Met {
+        // It was met the other way round: a more careful look is worth it before it is taken back.
+        let reduced = Reduced::new(problem.cost(), problem.marginals().slack().col > 0.0);
+        let mut careful = Streamed::new(&reduced, masses);
+        (violation, verdict) = measured(&mut target, &mut careful, &mut sums)?;
+    }
+    let status = match (status, verdict) {
+        // Its own steps would have ended here.
+        (Status::IterationLimit | Status::Stalled, Verdict::Met) => Status::Converged,
+        (Status::Converged, Verdict::Blurred | Verdict::Missed) => Status::Stalled,
+        _ => status,
+    };
     let outcome = Outcome {
         g,
         epsilon,
         status,
-        iterations: iterations + 1,
+        iterations,
         violation,
         sums,
     };
     Ok(answer(problem, &target, outcome))
+}
+
+/// Column potentials of the problem, slack last: the row potentials of its transpose. Only their differences matter, so
+/// that what all of them have in common is taken off before it costs digits.
+fn columns<T: Real, C: Cost<T>>(
+    other: &Solution<'_, T, Transposed<&C>>,
+    epsilon: f64,
+) -> Result<Vec<f64>, Error> {
+    let problem = other.problem();
+    let (slack, masses) = (problem.marginals().slack(), problem.marginals().rows());
+    let found = other.columns();
+    let gibbs = found.gibbs(epsilon, slack);
+    let mut g = vec![0.0; masses.len()];
+    let reduced = Reduced::new(problem.cost(), slack.col > 0.0 || slack.row > 0.0);
+    gibbs.reduced_row_potentials(&reduced, masses, &mut g)?;
+    if let Some(&common) = reduced.minima().first() {
+        for (g, least) in g.iter_mut().zip(reduced.minima()) {
+            *g += least - common;
+        }
+    }
+    g.push(found.slack_row);
+    Ok(g)
 }

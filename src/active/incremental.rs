@@ -5,8 +5,9 @@ use super::chord::{Point, improve};
 use super::table::{Rewritable, Table};
 use crate::newton::{Limits, Step, descend};
 use crate::sinkhorn::{check_epsilon, check_tolerance};
+use crate::solver::Watch;
 use crate::sweep::{Backend, Target};
-use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
+use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status, check};
 
 /// How far potentials may move, in units of ε, before rows are sorted out anew; a re-solve moves them by one or two.
 const LEASH: f64 = 2.0;
@@ -46,6 +47,7 @@ pub struct Incremental<T, C = Table<T>> {
     /// Curvature of some earlier solve.
     step: Step,
     max_iterations: usize,
+    watch: Watch,
 }
 
 /// All that [`Incremental`] knows beyond its costs and masses: what it needs to go on bit for bit.
@@ -95,8 +97,8 @@ impl<T: Real> Incremental<T> {
     /// Takes over a row-major table of costs, one row per row mass of the marginals.
     ///
     /// # Errors
-    /// [`Error::Length`] where the table does not fit the marginals, [`Error::Cost`] for a NaN or −∞ in
-    /// it, [`Error::Option`] for an ε outside its range.
+    /// [`Error::Length`] where the table does not fit the marginals, [`Error::Cost`] or [`Error::TooDear`] for an entry
+    /// that is no cost, [`Error::Option`] for an ε outside its range.
     pub fn new(costs: Vec<T>, marginals: Marginals, epsilon: f64) -> Result<Self, Error> {
         let (rows, cols) = (marginals.rows().len(), marginals.cols().len());
         let expected = rows
@@ -152,7 +154,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         let mut line = vec![T::zero(); cols];
         for row in 0..rows {
             cost.fill(row..row + 1, &mut line);
-            check_costs(&line, cols, row)?;
+            check::rows(&line, cols, row)?;
         }
         let target = Target::new(&marginals);
         Ok(Self {
@@ -165,6 +167,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             fresh: false,
             step: Step::new(cols + 1),
             max_iterations: 1_000,
+            watch: Watch::default(),
         })
     }
 
@@ -172,6 +175,14 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     #[must_use]
     pub fn max_iterations(mut self, sweeps: usize) -> Self {
         self.max_iterations = sweeps;
+        self
+    }
+
+    /// Ends a [`solve`](Self::solve), with [`Status::Stopped`] and the potentials so far, when it has taken this much time;
+    /// obeyed within a few sweeps. Default: never.
+    #[must_use]
+    pub fn time_limit(mut self, limit: core::time::Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
@@ -237,7 +248,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             slack_col: g[k],
             ..Potentials::default()
         };
-        self.g = self.target.start(&from)?;
+        self.g = self.target.fit(check::columns(&from, &self.marginals)?);
         self.fresh = false;
         Ok(())
     }
@@ -322,7 +333,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 found: costs.len(),
             });
         }
-        check_costs(costs, k, 0)?;
+        check::rows(costs, k, 0)?;
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();
         if let Some(&index) = sorted.iter().find(|i| **i >= self.rows()) {
@@ -364,7 +375,8 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             self.fresh = false;
         }
         self.marginals = marginals;
-        self.retarget()
+        self.retarget();
+        Ok(())
     }
 
     /// Changes the masses of the columns and the slack alone, in O(columns).
@@ -381,25 +393,19 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             });
         }
         self.marginals.set_columns(cols, slack)?;
-        self.retarget()
+        self.retarget();
+        Ok(())
     }
 
     /// Takes new masses of the columns to heart.
-    fn retarget(&mut self) -> Result<(), Error> {
+    fn retarget(&mut self) {
         self.target = Target::new(&self.marginals);
-        let k = self.cols();
-        let from = Potentials {
-            cols: self.g[..k].to_vec(),
-            slack_col: self.g[k],
-            ..Potentials::default()
-        };
-        let g = self.target.start(&from)?;
+        let g = self.target.fit(self.g.clone());
         if g != self.g {
             self.g = g;
             self.fresh = false;
             self.step.forget();
         }
-        Ok(())
     }
 
     /// L1 error of the column sums over the total mass, as the maintained sums have it.
@@ -416,6 +422,8 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     /// leave a row or column no way.
     pub fn solve(&mut self, tolerance: f64) -> Result<Resolve, Error> {
         check_tolerance(tolerance)?;
+        let watch = self.watch.clone();
+        let guard = watch.begin()?;
         self.active.set_faint(0.01 * tolerance);
         if self.fresh {
             let violation = self.violation();
@@ -460,7 +468,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         let limits = Limits {
             tolerance,
             max_iterations: self.max_iterations,
-            observer: None,
+            // Re-solved again and again: the measured number is what counts.
+            margin: 0.0,
+            guard: &guard,
         };
         let outcome = descend(
             &mut self.active,
@@ -480,27 +490,5 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             violation: outcome.violation,
             iterations: outcome.iterations,
         })
-    }
-}
-
-/// Rejects what is no cost; `first` is the row of the first one.
-fn check_costs<T: Real>(costs: &[T], cols: usize, first: usize) -> Result<(), Error> {
-    // Without an early way out, so that it vectorises.
-    if costs
-        .iter()
-        .fold(true, |fine, c| fine & (*c > T::neg_infinity()))
-    {
-        return Ok(());
-    }
-    match costs
-        .iter()
-        .position(|c| c.is_nan() || *c == T::neg_infinity())
-    {
-        Some(at) => Err(Error::Cost {
-            row: first + at / cols,
-            col: at % cols,
-            value: costs[at].widen(),
-        }),
-        None => Ok(()),
     }
 }

@@ -6,16 +6,24 @@
 //!
 //! * **Upper bound**: the plan is rounded to exact feasibility (Altschuler, Weed and Rigollet, 2017):
 //!   columns that hold too much are scaled down, and what is then missing from rows and columns is
-//!   filled in proportionally, or along allowed pairs ([`refill`]) where some are forbidden.
+//!   filled in proportionally, or along allowed pairs ([`repair`]) where some are forbidden.
 //! * **Lower bound**: row potentials are made as large as the column potentials allow, then the columns
 //!   as large as those allow: `f_i = min_j (C_ij − g_j)`, `g'_j = min_i (C_ij − f_i) ≥ g_j`.
 //!
 //! Both are evaluated from the costs in `f64`, independently of how the answer was found. For an exact
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
+//!
+//! Bounds are sound in floating-point arithmetic, too: sums are compensated, potentials are centred first, and what
+//! rounding may have added ([`crate::rounding`]) is taken off the lower bound and put onto the upper one. Where the
+//! potentials are so large that nothing is left of the lower bound then, as at an ε far above the costs, potentials of zero
+//! give a better one.
 
-mod refill;
+mod repair;
+
+use core::ops::Range;
 
 use crate::plan::{Plan, Shape, unplaced};
+use crate::rounding::{DEFICIT, DUAL, PRIMAL, Sum, sum};
 use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Potentials, Problem, Real};
 
@@ -33,9 +41,9 @@ use crate::{Cost, Potentials, Problem, Real};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Certificate {
-    /// Cost of a feasible plan next to this one: an upper bound of the optimum.
+    /// Cost of a feasible plan next to this one, rounded up: an upper bound of the optimum.
     pub primal: f64,
-    /// Value of feasible potentials: a lower bound of the optimum.
+    /// Value of feasible potentials, rounded down: a lower bound of the optimum.
     pub dual: f64,
     /// Cost of the plan as it is, slack costs included.
     pub objective: f64,
@@ -64,44 +72,184 @@ impl Certificate {
     }
 }
 
-/// What one tile of rows contributes to the second pass.
-struct Tally {
-    objective: f64,
-    scaled: f64,
-    fill: f64,
-    dual: f64,
-    row_error: f64,
-    mass: f64,
-    /// Mass in each row of the scaled plan, slack row last.
-    rows: Vec<f64>,
+/// What one look says about the columns of a plan, slack last: how they must be scaled, and what they lack then.
+struct Columns {
+    /// Mass in each.
+    sums: Vec<f64>,
+    /// Mass asked for.
+    wanted: Vec<f64>,
+    /// At most one: what brings too full a column down to its mass.
+    scale: Vec<f64>,
+    missing: Vec<f64>,
+    /// Sum of what is missing.
+    short: f64,
+}
+
+impl Columns {
+    fn new(sums: Vec<f64>, wanted: Vec<f64>) -> Self {
+        let both = sums.iter().zip(&wanted);
+        let scale = both.clone().map(|(&s, &w)| if s > w { w / s } else { 1.0 });
+        let missing = both.map(|(&s, &w)| {
+            // A deficit below this share is rounding, not something to fill.
+            if w - s > DEFICIT * w { w - s } else { 0.0 }
+        });
+        let (scale, missing): (Vec<f64>, Vec<f64>) = (scale.collect(), missing.collect());
+        Self {
+            short: sum(&missing),
+            sums,
+            wanted,
+            scale,
+            missing,
+        }
+    }
+
+    fn violation(&self) -> f64 {
+        let off = self.sums.iter().zip(&self.wanted);
+        off.map(|(s, w)| (s - w).abs()).sum()
+    }
+}
+
+/// The value of feasible potentials, and how large the terms are that it is made of.
+#[derive(Debug, Clone, Copy)]
+struct Dual {
+    value: f64,
+    size: f64,
+}
+
+impl Dual {
+    /// A bound whatever rounding did; −∞ where there is none.
+    fn bound(self) -> f64 {
+        let bound = self.value - DUAL * self.size;
+        if bound.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            bound
+        }
+    }
+}
+
+/// Potentials made feasible, row by row: `f_i = min_j (C_ij − g_j)` and then `min_i (C_ij − f_i)` for each column.
+#[derive(Debug, Clone)]
+struct Transform {
+    value: Sum,
+    size: Sum,
     /// `min_i (C_ij − f_i)` over the rows that carry mass, slack column last.
     cols: Vec<f64>,
+}
+
+impl Transform {
+    fn new(cols: usize) -> Self {
+        Self {
+            value: Sum::default(),
+            size: Sum::default(),
+            cols: vec![f64::INFINITY; cols],
+        }
+    }
+
+    /// A row of this mass, with its costs and the columns' prices, slack last.
+    fn row(&mut self, mass: f64, costs: &[f64], prices: &[f64]) {
+        if mass == 0.0 {
+            return;
+        }
+        let above = costs.iter().zip(prices).map(|(c, g)| c - g);
+        let best = above.fold(f64::INFINITY, f64::min);
+        self.value.add(mass * best);
+        self.size.add(mass * best.abs());
+        let both = self.cols.iter_mut().zip(costs);
+        both.for_each(|(g, c)| *g = g.min(c - best));
+    }
+
+    fn merge(&mut self, part: Self) {
+        self.value.merge(part.value);
+        self.size.merge(part.size);
+        let both = self.cols.iter_mut().zip(part.cols);
+        both.for_each(|(g, p)| *g = g.min(p));
+    }
+
+    fn finish(mut self, wanted: &[f64]) -> Dual {
+        for (&w, g) in wanted.iter().zip(&self.cols).filter(|(w, _)| **w > 0.0) {
+            self.value.add(w * g);
+            self.size.add(w * g.abs());
+        }
+        Dual {
+            value: self.value.value(),
+            size: self.size.value(),
+        }
+    }
+}
+
+/// What rows contribute to the bounds.
+struct Tally {
+    objective: Sum,
+    /// Cost of the plan with its columns scaled down, and of what is filled in.
+    feasible: Sum,
+    /// Cost of the scaled plan alone.
+    scaled: Sum,
+    /// Sizes of the terms of the scaled plan, and of what is filled in.
+    scaled_size: Sum,
+    filled_size: Sum,
+    row_error: f64,
+    mass: Sum,
+    /// Mass in each row of the scaled plan, slack row last.
+    rows: Vec<f64>,
+    dual: Transform,
 }
 
 impl Tally {
     fn new(cols: usize) -> Self {
         Self {
-            objective: 0.0,
-            scaled: 0.0,
-            fill: 0.0,
-            dual: 0.0,
+            objective: Sum::default(),
+            feasible: Sum::default(),
+            scaled: Sum::default(),
+            scaled_size: Sum::default(),
+            filled_size: Sum::default(),
             row_error: 0.0,
-            mass: 0.0,
+            mass: Sum::default(),
             rows: Vec::new(),
-            cols: vec![f64::INFINITY; cols + 1],
+            dual: Transform::new(cols),
         }
     }
 
-    fn add(&mut self, part: Self) {
-        self.objective += part.objective;
-        self.scaled += part.scaled;
-        self.fill += part.fill;
-        self.dual += part.dual;
+    /// A row of this mass: its costs and its plan, slack column last.
+    fn row(&mut self, mass: f64, costs: &[f64], plan: &[f64], columns: &Columns, prices: &[f64]) {
+        let (mut given, mut moved) = (Sum::default(), Sum::default());
+        for ((&p, &c), &scale) in plan.iter().zip(costs).zip(&columns.scale) {
+            if p > 0.0 {
+                let price = p * scale * c;
+                self.objective.add(p * c);
+                self.scaled.add(price);
+                self.scaled_size.add(price.abs());
+                self.feasible.add(price);
+                moved.add(p * scale);
+                given.add(p);
+            }
+        }
+        self.row_error += (given.value() - mass).abs();
+        let left = mass - moved.value();
+        if left > DEFICIT * mass && columns.short > 0.0 {
+            let mut price = Sum::default();
+            let lacking = columns.missing.iter().zip(costs);
+            lacking
+                .filter(|(m, _)| **m > 0.0)
+                .for_each(|(m, c)| price.add(m * c));
+            let price = left * (price.value() / columns.short);
+            self.feasible.add(price);
+            self.filled_size.add(price.abs());
+        }
+        self.rows.push(mass - left.max(0.0));
+        self.dual.row(mass, costs, prices);
+    }
+
+    fn merge(&mut self, part: Self) {
+        self.objective.merge(part.objective);
+        self.feasible.merge(part.feasible);
+        self.scaled.merge(part.scaled);
+        self.scaled_size.merge(part.scaled_size);
+        self.filled_size.merge(part.filled_size);
         self.row_error += part.row_error;
-        self.mass += part.mass;
+        self.mass.merge(part.mass);
         self.rows.extend(part.rows);
-        let both = self.cols.iter_mut().zip(part.cols);
-        both.for_each(|(g, p)| *g = g.min(p));
+        self.dual.merge(part.dual);
     }
 }
 
@@ -110,214 +258,191 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
     potentials: &Potentials,
     shape: &Shape,
 ) -> Certificate {
-    let judge = Judge {
+    let evaluator = Evaluator {
         problem,
         potentials,
         shape,
     };
-    judge.certify()
+    evaluator.certify()
 }
 
-struct Judge<'a, T, C> {
+struct Evaluator<'a, T, C> {
     problem: &'a Problem<T, C>,
     potentials: &'a Potentials,
     shape: &'a Shape,
 }
 
-impl<T: Real, C: Cost<T>> Judge<'_, T, C> {
-    /// Visits the rows of a range with their costs, plan and mass in the slack column.
-    fn visit(&self, rows: core::ops::Range<usize>, mut each: impl FnMut(usize, &[T], &[f64], f64)) {
+impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
+    /// Visits rows with their costs and plan, slack column last in both.
+    fn visit(&self, rows: Range<usize>, mut each: impl FnMut(usize, &[f64], &[f64])) {
         let k = self.problem.cols();
-        let (mut costs, mut row) = (vec![T::zero(); k], vec![0.0; k]);
+        let mut narrow = vec![T::zero(); k];
+        let (mut costs, mut row) = (vec![0.0; k + 1], vec![0.0; k + 1]);
+        costs[k] = self.problem.marginals().slack().col_cost;
         let plan = Plan::new(self.problem, self.potentials, self.shape);
         for i in rows {
-            self.problem.cost().fill(i..i + 1, &mut costs);
-            let kept = plan.write_row_with(i, &costs, &mut row);
-            each(i, &costs, &row, kept);
+            self.problem.cost().fill(i..i + 1, &mut narrow);
+            row[k] = plan.write_row_with(i, &narrow, &mut row[..k]);
+            for (wide, c) in costs.iter_mut().zip(&narrow) {
+                *wide = c.widen();
+            }
+            each(i, &costs, &row);
         }
     }
 
     fn certify(&self) -> Certificate {
+        let k = self.problem.cols();
+        let m = self.problem.marginals();
+        let mut slack_row = vec![0.0; k + 1];
+        let columns = self.columns(&mut slack_row);
+        let prices = self.prices(&columns.wanted);
+        let mut t = self.tally(&columns, &prices);
+        let slack = m.slack();
+        let mut slack_costs = vec![slack.row_cost; k];
+        slack_costs.push(slack.corner_cost);
+        t.row(slack.row, &slack_costs, &slack_row, &columns, &prices);
+
+        let mut dual = t.dual.clone().finish(&columns.wanted);
+        let size = t.scaled_size.value();
+        let scale = size.max(dual.value.abs());
+        if !(DUAL * dual.size <= BLIND * scale) {
+            let other = self.at_rest(&slack_costs, &columns.wanted);
+            if other.bound() > dual.bound() {
+                dual = other;
+            }
+        }
+        let mut primal = t.feasible.value();
+        let mut filled_size = t.filled_size.value();
+        // Filled in where it is forbidden, or where somebody wrote a large number for that.
+        if !(filled_size <= DEAR * size) {
+            let scaled = columns.sums.iter().zip(&columns.scale);
+            let cols: Vec<f64> = scaled.map(|(s, scale)| s * scale).collect();
+            let plan = repair::Deficient {
+                price: t.scaled.value(),
+                rows: &t.rows,
+                cols: &cols,
+            };
+            let repaired = repair::repair(self.problem, &plan);
+            if repaired < primal {
+                (primal, filled_size) = (repaired, (repaired - plan.price).abs());
+            }
+        }
+        Certificate {
+            primal: primal + PRIMAL * (size + filled_size + dual.size),
+            dual: dual.bound(),
+            objective: t.objective.value(),
+            violation: (columns.violation() + t.row_error) / m.total(),
+            mass: t.mass.value(),
+        }
+    }
+
+    /// First pass: column sums, the slack row, which is written out, on top.
+    fn columns(&self, slack_row: &mut [f64]) -> Columns {
         let (n, k) = (self.problem.rows(), self.problem.cols());
         let m = self.problem.marginals();
-        let slack = m.slack();
-        let tile = tile_rows(n, k);
-        let total = m.total();
-        // A deficit below this share is rounding, not something to fill.
-        let speck = 8.0 * f64::EPSILON;
-
-        // First pass: column sums; the slack row on top.
         let mut sums = vec![0.0; k + 1];
-        for part in map_ranges(n, tile, |rows| {
+        for part in map_ranges(n, tile_rows(n, k), |rows| {
             let mut part = vec![0.0; k + 1];
-            self.visit(rows, |_, _, row, kept| {
+            self.visit(rows, |_, _, row| {
                 part.iter_mut().zip(row).for_each(|(s, p)| *s += p);
-                part[k] += kept;
             });
             part
         }) {
             sums.iter_mut().zip(part).for_each(|(s, p)| *s += p);
         }
-        let (slack_row, corner) = self.slack_row(&sums);
-        sums.iter_mut().zip(&slack_row).for_each(|(s, p)| *s += p);
-        sums[k] += corner;
+        self.slack_row(&sums, slack_row);
+        sums.iter_mut().zip(&*slack_row).for_each(|(s, p)| *s += p);
+        let mut wanted = m.cols().to_vec();
+        wanted.push(m.slack().col);
+        Columns::new(sums, wanted)
+    }
 
-        let wanted = |j: usize| if j < k { m.cols()[j] } else { slack.col };
-        let mut violation = 0.0;
-        let mut scale = vec![1.0; k + 1];
-        let mut missing = vec![0.0; k + 1];
-        for j in 0..=k {
-            let c = wanted(j);
-            violation += (sums[j] - c).abs();
-            if sums[j] > c {
-                scale[j] = c / sums[j];
-            } else if c - sums[j] > speck * c {
-                missing[j] = c - sums[j];
-            }
+    /// Column prices, slack last, with their mean at zero: the value is a difference of two sums, best kept small.
+    fn prices(&self, wanted: &[f64]) -> Vec<f64> {
+        let mut prices = self.potentials.cols.clone();
+        prices.push(self.potentials.slack_col);
+        let total: f64 = wanted.iter().sum();
+        let priced = prices.iter().zip(wanted);
+        let priced = priced.filter(|(g, w)| g.is_finite() && **w > 0.0);
+        let centre: f64 = priced.map(|(g, w)| g * (w / total)).sum();
+        if centre.is_finite() {
+            prices.iter_mut().for_each(|g| *g -= centre);
         }
-        let short = crate::marginals::sum(&missing);
+        prices
+    }
 
-        // Second pass: costs of the plan, of its scaled version and of the filling; the c-transform.
-        let active: Vec<usize> = (0..k).filter(|&j| missing[j] > 0.0).collect();
-        let tallies = map_ranges(n, tile, |rows| {
-            let mut t = Tally::new(k);
-            self.visit(rows, |i, costs, row, kept| {
-                let a = m.rows()[i];
-                let (mut left, mut given) = (a - kept * scale[k], kept);
-                let mut best = slack.col_cost - self.potentials.slack_col;
-                for j in 0..k {
-                    let (c, p) = (costs[j].widen(), row[j]);
-                    if p > 0.0 {
-                        t.objective += p * c;
-                        t.scaled += p * scale[j] * c;
-                        left -= p * scale[j];
-                        given += p;
-                    }
-                    best = best.min(c - self.potentials.cols[j]);
-                }
-                if kept > 0.0 {
-                    t.objective += kept * slack.col_cost;
-                    t.scaled += kept * scale[k] * slack.col_cost;
-                }
-                t.mass += given - kept;
-                t.row_error += (given - a).abs();
-                if left > speck * a && short > 0.0 {
-                    let mut price: f64 =
-                        active.iter().map(|&j| missing[j] * costs[j].widen()).sum();
-                    if missing[k] > 0.0 {
-                        price += missing[k] * slack.col_cost;
-                    }
-                    t.fill += left * price / short;
-                }
-                t.rows.push(a - left);
-                if a > 0.0 {
-                    t.dual += a * best;
-                    let both = t.cols.iter_mut().zip(costs);
-                    both.for_each(|(g, c)| *g = g.min(c.widen() - best));
-                    t.cols[k] = t.cols[k].min(slack.col_cost - best);
-                }
+    /// Second pass: costs of the plan, of its scaled version and of the filling; the potentials made feasible.
+    fn tally(&self, columns: &Columns, prices: &[f64]) -> Tally {
+        let (n, k) = (self.problem.rows(), self.problem.cols());
+        let masses = self.problem.marginals().rows();
+        let parts = map_ranges(n, tile_rows(n, k), |rows| {
+            let mut t = Tally::new(k + 1);
+            self.visit(rows, |i, costs, row| {
+                t.row(masses[i], costs, row, columns, prices);
+                row[..k].iter().for_each(|&p| t.mass.add(p));
             });
             t
         });
-        let mut t = Tally::new(k);
-        tallies.into_iter().for_each(|part| t.add(part));
-
-        // The slack row, once more with the same steps.
-        if slack.row > 0.0 {
-            let mut left = slack.row;
-            let mut given = 0.0;
-            let mut best = f64::INFINITY;
-            for j in 0..=k {
-                let p = if j < k { slack_row[j] } else { corner };
-                let (c, g) = if j < k {
-                    (slack.row_cost, self.potentials.cols[j])
-                } else {
-                    (slack.corner_cost, self.potentials.slack_col)
-                };
-                if p > 0.0 {
-                    t.objective += p * c;
-                    t.scaled += p * scale[j] * c;
-                    left -= p * scale[j];
-                    given += p;
-                }
-                best = best.min(c - g);
-            }
-            t.row_error += (given - slack.row).abs();
-            if left > speck * slack.row && short > 0.0 {
-                let onto: f64 = missing[..k].iter().sum();
-                let mut price = if onto > 0.0 {
-                    onto * slack.row_cost
-                } else {
-                    0.0
-                };
-                if missing[k] > 0.0 {
-                    price += missing[k] * slack.corner_cost;
-                }
-                t.fill += left * price / short;
-            }
-            t.rows.push(slack.row - left);
-            t.dual += slack.row * best;
-            for (j, g) in t.cols.iter_mut().enumerate() {
-                let c = if j < k {
-                    slack.row_cost
-                } else {
-                    slack.corner_cost
-                };
-                *g = g.min(c - best);
-            }
-        } else {
-            t.rows.push(0.0);
-        }
-        let by_columns: f64 = (0..=k)
-            .filter(|&j| wanted(j) > 0.0)
-            .map(|j| wanted(j) * t.cols[j])
-            .sum();
-        let mut primal = t.scaled + t.fill;
-        if primal == f64::INFINITY {
-            let cols: Vec<f64> = (0..=k).map(|j| sums[j] * scale[j]).collect();
-            let plan = refill::Underfull {
-                price: t.scaled,
-                rows: &t.rows,
-                cols: &cols,
-            };
-            primal = refill::refill(self.problem, &plan);
-        }
-        Certificate {
-            primal,
-            dual: t.dual + by_columns,
-            objective: t.objective,
-            violation: (violation + t.row_error) / total,
-            mass: t.mass,
-        }
+        let mut t = Tally::new(k + 1);
+        parts.into_iter().for_each(|part| t.merge(part));
+        t
     }
 
-    /// The slack row of the plan and its corner. A sparse plan does not store them: they are what
-    /// the columns are short of.
-    fn slack_row(&self, real: &[f64]) -> (Vec<f64>, f64) {
+    /// The lower bound at prices of zero.
+    fn at_rest(&self, slack_costs: &[f64], wanted: &[f64]) -> Dual {
+        let (n, k) = (self.problem.rows(), self.problem.cols());
+        let (m, cost) = (self.problem.marginals(), self.problem.cost());
+        let price = |w: &f64| if *w > 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        let prices: Vec<f64> = wanted.iter().map(price).collect();
+        let parts = map_ranges(n, tile_rows(n, k), |rows| {
+            let mut part = Transform::new(k + 1);
+            let (mut narrow, mut costs) = (vec![T::zero(); k], vec![0.0; k + 1]);
+            costs[k] = m.slack().col_cost;
+            for i in rows {
+                cost.fill(i..i + 1, &mut narrow);
+                for (wide, c) in costs.iter_mut().zip(&narrow) {
+                    *wide = c.widen();
+                }
+                part.row(m.rows()[i], &costs, &prices);
+            }
+            part
+        });
+        let mut all = Transform::new(k + 1);
+        parts.into_iter().for_each(|part| all.merge(part));
+        all.row(m.slack().row, slack_costs, &prices);
+        all.finish(wanted)
+    }
+
+    /// The slack row of the plan, corner last. A sparse plan does not store it: it is what the columns are short of.
+    fn slack_row(&self, real: &[f64], out: &mut [f64]) {
         let k = self.problem.cols();
         let m = self.problem.marginals();
         let slack = m.slack();
         if slack.row == 0.0 {
-            return (vec![0.0; k], 0.0);
+            return;
         }
         match self.shape {
             Shape::Gibbs { epsilon } => {
-                let mut row = vec![0.0; k];
                 let gibbs = crate::gibbs::Gibbs {
                     epsilon: *epsilon,
                     cols: &self.potentials.cols,
                     slack: self.potentials.slack_col - slack.corner_cost,
                 };
                 let costs = core::iter::repeat_n(slack.row_cost, k);
-                let (corner, _) = gibbs.row(slack.row, costs, &mut row);
-                (row, corner)
+                out[k] = gibbs.row(slack.row, costs, &mut out[..k]).0;
             }
             Shape::Sparse(_) => {
-                let row = m.cols().iter().zip(real);
-                let row = row.map(|(&c, &sum)| unplaced(c, sum, c, slack.row_cost));
-                let corner = unplaced(slack.col, real[k], m.total(), slack.corner_cost);
-                (row.collect(), corner)
+                for ((p, &c), &sum) in out.iter_mut().zip(m.cols()).zip(real) {
+                    *p = unplaced(c, sum, c, slack.row_cost);
+                }
+                out[k] = unplaced(slack.col, real[k], m.total(), slack.corner_cost);
             }
         }
     }
 }
+
+/// Filling up that costs more than this many times the whole plan is worth a better way.
+const DEAR: f64 = 10.0;
+
+/// A lower bound that rounding may have moved by more than this share of the costs is worth a second look.
+const BLIND: f64 = 1e-10;

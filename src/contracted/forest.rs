@@ -14,14 +14,12 @@ struct Forest {
     near: Vec<Vec<(usize, f64)>>,
 }
 
-/// Removes cycles from the shares of split rows (columns `0..wanted.len()`), and recomputes the masses
-/// where `exact`: `rest[j]` is what column `j` has to receive from these rows, `mass` what each row has
-/// to give.
+/// Removes cycles from the shares of split rows (columns `0..wanted.len()`), and recomputes the masses: `rest[j]` is what
+/// column `j` has to receive from these rows, `mass` what each row has to give.
 pub(super) fn untangle(
     shares: &[Vec<(u32, f64)>],
     mass: &[f64],
     rest: &[f64],
-    exact: bool,
 ) -> Vec<Vec<(u32, f64)>> {
     let cols = rest.len();
     let mut forest = Forest {
@@ -32,9 +30,7 @@ pub(super) fn untangle(
             forest.add(cols + r, col as usize, m);
         }
     }
-    if exact {
-        forest.settle(mass, rest);
-    }
+    forest.settle(mass, rest);
     (0..shares.len())
         .map(|r| {
             let mut row: Vec<(u32, f64)> = forest.near[cols + r]
@@ -166,7 +162,7 @@ mod tests {
         let rest: Vec<f64> = (0..3)
             .map(|j| shares.iter().map(|row| row[j].1).sum())
             .collect();
-        let forest = untangle(&shares, &[1.0; 3], &rest, true);
+        let forest = untangle(&shares, &[1.0; 3], &rest);
         assert!(forest.iter().map(Vec::len).sum::<usize>() <= 5);
         let mut cols = [0.0; 3];
         for row in &forest {

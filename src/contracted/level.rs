@@ -15,16 +15,11 @@ use super::budget::Budget;
 use super::holdings::Holdings;
 use super::paths::{LANES, Paths};
 use super::table::{NOWHERE, Place, Table};
+use crate::rounding::{SURPLUS, UNPLACED};
 use crate::{Cost, Real};
-
-/// Shares of a mass below this are rounding.
-const SPECK: f64 = 16.0 * f64::EPSILON;
 
 /// Reading a cost and sorting it in takes as long as looking at this many arcs, about.
 const READING: usize = 4;
-
-/// Share of the total mass that rounding may leave without a place.
-const LEFT_OVER: f64 = 1e-12;
 
 /// How a level ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +55,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         wanted: &[f64],
     ) -> Self {
         let nodes = table.nodes();
-        let total = crate::marginals::sum(&mass);
+        let total = crate::rounding::sum(&mass);
         let mut level = Self {
             places,
             holdings: Holdings::new(mass),
@@ -129,7 +124,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             if best == f64::INFINITY {
                 return;
             }
-            let tie = best + SPECK * best.abs();
+            let tie = best + SURPLUS * best.abs();
             let mut shares = Vec::new();
             let mut first = None;
             for v in (0..nodes).filter(|&v| shifted[v] <= tie) {
@@ -235,7 +230,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let mut lacks = 0;
             let mut spares = 0;
             for u in 0..nodes {
-                let speck = SPECK * self.wanted[u];
+                let speck = SURPLUS * self.wanted[u];
                 lacking[u] = self.surplus[u] < -speck;
                 lacks += usize::from(lacking[u]);
                 spares += usize::from(self.surplus[u] > speck);
@@ -252,7 +247,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let enough_work = work + budget.one_round();
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
 
-            let spare = |u: &usize| self.surplus[*u] > SPECK * self.wanted[*u];
+            let spare = |u: &usize| self.surplus[*u] > SURPLUS * self.wanted[*u];
             paths.restart((0..nodes).filter(spare), &lacking, &self.moved);
             let (mut reached, mut horizon) = (0, 0.0);
             while reached < lacks.min(enough) {
@@ -295,7 +290,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     /// No path is left. What rounding alone has left over is nobody's fault.
     fn stuck(&self) -> End {
         let misplaced = self.misplaced();
-        if misplaced <= LEFT_OVER * self.total {
+        if misplaced <= UNPLACED * self.total {
             End::Done
         } else {
             End::Stranded(misplaced)

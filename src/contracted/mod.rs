@@ -39,14 +39,16 @@ mod paths;
 mod table;
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 use self::budget::Budget;
 use self::level::{End, Level};
-use self::table::{Misfit, NOWHERE, Table};
+use self::table::{NOWHERE, Table};
+use crate::check::Survey;
 use crate::plan::{Shape, SparseRows};
-use crate::solver::Observer;
+use crate::solver::{Guard, Watch};
 use crate::{
-    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Side, Solution, Solver, Status,
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status, check,
 };
 
 /// Rows at the coarsest level, at least, and per column.
@@ -83,7 +85,7 @@ pub struct Contracted {
     max_iterations: usize,
     /// Arcs that can be looked at while another way solves the problem.
     other_way: f64,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 impl Default for Contracted {
@@ -91,7 +93,7 @@ impl Default for Contracted {
         Self {
             max_iterations: usize::MAX,
             other_way: f64::INFINITY,
-            observer: None,
+            watch: Watch::default(),
         }
     }
 }
@@ -117,32 +119,43 @@ impl Contracted {
         self
     }
 
-    /// Called before every round of shortest paths; may stop the solver. Nobody is called by default.
+    /// Called before every round of shortest paths; [`ControlFlow::Break`] stops with the best plan so far. Nobody is called
+    /// by default.
     #[must_use]
     pub fn on_progress(
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a round of
+    /// shortest paths or one look at all costs. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
     /// Answers the problem.
     ///
     /// # Errors
-    /// [`Error::Cost`] for a cost that is NaN or −∞, [`Error::Blocked`] where a row or column that
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
     /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
     /// no way.
     pub fn solve<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.either_way(problem, None)
+        self.run(problem, None, &self.watch.begin()?)
     }
 
-    /// Answers the problem starting from potentials that are believed to be near the optimal ones, such
-    /// as those of an entropic solve or of a similar problem. Only one side is read: that of the columns
-    /// where there are fewer columns than rows, else that of the rows.
+    /// Answers the problem starting from column potentials that are believed to be near the optimal ones, such
+    /// as those of an entropic solve or of a similar problem.
     ///
     /// # Errors
     /// As [`solve`](Self::solve), [`Error::Length`] for potentials of another shape and
@@ -152,30 +165,25 @@ impl Contracted {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.either_way(problem, Some(start))
+        let start = check::priced_columns(start, problem.marginals())?;
+        self.run(problem, Some(start), &self.watch.begin()?)
     }
 
-    fn either_way<'p, T: Real, C: Cost<T>>(
+    /// Solves under a guard that may watch over more than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        start: Option<&Potentials>,
+        start: Option<Vec<f64>>,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let survey = check::entries(problem)?;
         let answer = if problem.rows() >= problem.cols() {
-            let start = start
-                .map(|s| checked(problem, Side::Cols, Side::SlackCol, &s.cols, s.slack_col))
-                .transpose()?;
-            self.tall(problem, start)?
+            self.tall(problem, start, &survey, guard)?
         } else {
-            let start = start
-                .map(|s| checked(problem, Side::Rows, Side::SlackRow, &s.rows, s.slack_row))
-                .transpose()?;
+            let start = start.map(|g| row_prices(problem, &g));
             let flipped = problem.transposed();
-            let mut answer = self.tall(&flipped, start).map_err(transposed)?;
-            for entry in &mut answer.entries {
-                *entry = (entry.1, entry.0, entry.2);
-            }
-            answer.potentials = answer.potentials.transposed();
-            answer
+            let answer = self.tall(&flipped, start, &survey, guard);
+            answer.map_err(Error::transposed)?.transposed()
         };
         Ok(Solution::new(
             problem,
@@ -183,7 +191,7 @@ impl Contracted {
             Shape::Sparse(SparseRows::new(problem.rows(), answer.entries)),
             answer.status,
             answer.iterations,
-            answer.violation,
+            Some(answer.violation),
         ))
     }
 
@@ -191,6 +199,8 @@ impl Contracted {
         &self,
         problem: &Problem<T, C>,
         start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Answer, Error> {
         let (n, k) = (problem.rows(), problem.cols());
         if n >= 1 << 31 {
@@ -211,15 +221,23 @@ impl Contracted {
         let mut iterations = 0;
         let mut status = Status::Converged;
         let mut budget = Budget::new(self.other_way);
-        let mut go_on = |budget: &mut Budget, share: f64, work: f64| {
-            let progress = Progress {
-                iteration: iterations,
-                violation: 2.0 * share,
-                epsilon: 0.0,
-            };
+        let mut way = Way {
+            before: 0.0,
+            width: 0.0,
+            first: None,
+            // A misplaced unit goes to where it is wanted at the price of one row's difference, unless that is forbidden.
+            price: if survey.forbidden {
+                f64::INFINITY
+            } else {
+                survey.range() * marginals.total()
+            },
+            is_whole: false,
+        };
+        let mut go_on = |way: &mut Way, budget: &mut Budget, share: f64, work: f64| {
+            let progress = way.progress(iterations, share);
             if iterations >= self.max_iterations || !budget.allows(share, work) {
                 status = Status::IterationLimit;
-            } else if Observer::says_stop(self.observer.as_ref(), &progress) {
+            } else if guard.says_stop(&progress) {
                 status = Status::Stopped;
             } else {
                 iterations += 1;
@@ -228,49 +246,52 @@ impl Contracted {
         };
 
         let strides = strides(n, coarse);
+        let whole: f64 = 1.0 + strides.iter().map(|&s| 1.0 / s as f64).sum::<f64>();
+        let mut is_cut = false;
         for (at, &stride) in strides.iter().enumerate() {
+            way.enter(1.0 / (stride as f64 * whole));
             let chosen = sample(n, stride);
-            let Some(mass) = sampled_mass(marginals, &chosen) else {
+            let Some(mass) = sampled_mass(marginals, &chosen).filter(|_| !is_cut) else {
                 continue;
             };
             let mut level = settled_down(prices, |prices| {
                 let table = Table::new(problem.cost(), slack, Some(chosen.clone()), prices);
-                let (places, _) = table.places();
+                let places = table.places();
                 Level::new(table, places, mass.clone(), &wanted)
             });
             // Stranded here says nothing about the whole; whatever the prices are, they are a start.
             budget.enter(strides.len() - at);
-            level.run(&mut budget, &mut go_on);
+            let end = level.run(&mut budget, |budget, share, work| {
+                go_on(&mut way, budget, share, work)
+            });
+            is_cut = end == End::Cut;
             prices = level.prices();
         }
 
         let mut mass = marginals.rows().to_vec();
         mass.push(slack.row);
-        let mut wrong = None;
-        let mut level = settled_down(prices, |prices| {
+        way.enter(1.0 / whole);
+        way.is_whole = true;
+        let whole_level = |prices: Vec<f64>| {
             let table = Table::new(problem.cost(), slack, None, prices);
-            let (places, misfit) = table.places();
-            if let Some(Misfit { row, col, value }) = misfit {
-                wrong = Some(Error::Cost { row, col, value });
-            } else if let Some(i) = (0..n).find(|&i| mass[i] > 0.0 && places[i].home == NOWHERE) {
-                wrong = Some(Error::Blocked {
-                    side: Side::Rows,
-                    index: i,
-                    mass: mass[i],
-                });
-            }
+            let places = table.places();
             Level::new(table, places, mass.clone(), &wanted)
-        });
-        if let Some(error) = wrong {
-            return Err(error);
+        };
+        if is_cut {
+            let level = whole_level(prices);
+            return Ok(answer(problem, &level, status, iterations));
         }
+        let mut level = settled_down(prices, whole_level);
         budget.enter(0);
-        match level.run(&mut budget, &mut go_on) {
+        let end = level.run(&mut budget, |budget, share, work| {
+            go_on(&mut way, budget, share, work)
+        });
+        match end {
             End::Stranded(stranded) => {
-                return Err(blocked(problem).unwrap_or(Error::Infeasible {
+                return Err(Error::Infeasible {
                     stranded,
                     total: marginals.total(),
-                }));
+                });
             }
             End::Cut if status == Status::Converged => status = Status::IterationLimit,
             End::Cut | End::Done => {}
@@ -288,6 +309,46 @@ impl<T: Real> Solver<T> for Contracted {
     }
 }
 
+/// How far the levels have come, for whoever watches.
+struct Way {
+    /// Share of the way before the level at hand, and what that level is of it.
+    before: f64,
+    width: f64,
+    /// Misplaced share at the start of the level.
+    first: Option<f64>,
+    /// What it costs at most to put all mass elsewhere.
+    price: f64,
+    is_whole: bool,
+}
+
+impl Way {
+    fn enter(&mut self, width: f64) {
+        self.before += self.width;
+        self.width = width;
+        self.first = None;
+    }
+
+    fn progress(&mut self, iteration: usize, share: f64) -> Progress {
+        let first = *self.first.get_or_insert(share);
+        let here = if first > 0.0 {
+            1.0 - share / first
+        } else {
+            1.0
+        };
+        Progress {
+            iteration,
+            violation: 2.0 * share,
+            epsilon: 0.0,
+            done: self.before + self.width * here.clamp(0.0, 1.0),
+            gap: if self.is_whole {
+                share * self.price
+            } else {
+                f64::INFINITY
+            },
+        }
+    }
+}
+
 /// What a level leaves behind, slack not stored.
 struct Answer {
     entries: Vec<(usize, usize, f64)>,
@@ -295,6 +356,16 @@ struct Answer {
     status: Status,
     iterations: usize,
     violation: f64,
+}
+
+impl Answer {
+    fn transposed(mut self) -> Self {
+        for entry in &mut self.entries {
+            *entry = (entry.1, entry.0, entry.2);
+        }
+        self.potentials = self.potentials.transposed();
+        self
+    }
 }
 
 fn answer<T: Real, C: Cost<T>>(
@@ -328,6 +399,9 @@ fn answer<T: Real, C: Cost<T>>(
         slack_col: prices[k],
         cols: prices[..k].to_vec(),
     };
+    if !status.is_converged() {
+        return unfinished(problem, level, &prices, potentials, status, iterations);
+    }
 
     // What the split rows have to bring to each column, given the whole ones.
     let mut received = vec![(0.0f64, 0.0f64); k + 1];
@@ -353,7 +427,7 @@ fn answer<T: Real, C: Cost<T>>(
     let split: Vec<(usize, &[(u32, f64)])> = holdings.split().collect();
     let shares: Vec<Vec<(u32, f64)>> = split.iter().map(|s| s.1.to_vec()).collect();
     let mass: Vec<f64> = split.iter().map(|s| holdings.mass(s.0)).collect();
-    let shares = forest::untangle(&shares, &mass, &rest, status.is_converged());
+    let shares = forest::untangle(&shares, &mass, &rest);
 
     // By row, because what is sorted need not be sorted again.
     let mut entries = Vec::with_capacity(n + k);
@@ -376,99 +450,80 @@ fn answer<T: Real, C: Cost<T>>(
     }
 }
 
-/// Starting prices of one side, its slack last. −∞, which entropic solvers give to empty columns, is
-/// replaced by the lowest price there is.
-fn checked<T: Real, C: Cost<T>>(
+/// An answer from a level that was cut short: what is too much in some columns goes to those that have room, so that the
+/// plan is feasible all the same. Rows that would mind most keep their place.
+fn unfinished<T: Real, C: Cost<T>>(
     problem: &Problem<T, C>,
-    side: Side,
-    slack_side: Side,
+    level: &Level<'_, T, C>,
     prices: &[f64],
-    slack: f64,
-) -> Result<Vec<f64>, Error> {
-    let (what, expected) = match side {
-        Side::Rows => ("starting row potentials", problem.rows()),
-        _ => ("starting column potentials", problem.cols()),
-    };
-    if prices.len() != expected {
-        return Err(Error::Length {
-            what,
-            expected,
-            found: prices.len(),
-        });
-    }
-    let mut prices = prices.to_vec();
-    prices.push(slack);
-    for (index, &value) in prices.iter().enumerate() {
-        if value.is_nan() || value == f64::INFINITY {
-            let (side, index) = if index < expected {
-                (side, index)
-            } else {
-                (slack_side, 0)
-            };
-            return Err(Error::Start { side, index, value });
-        }
-    }
-    let finite = prices.iter().copied().filter(|g| g.is_finite());
-    let lowest = finite.fold(f64::INFINITY, f64::min);
-    let lowest = if lowest.is_finite() { lowest } else { 0.0 };
-    prices.iter_mut().for_each(|g| *g = g.max(lowest));
-    Ok(prices)
-}
-
-/// The first column with mass that no row with mass may use.
-fn blocked<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Option<Error> {
-    let (n, k) = (problem.rows(), problem.cols());
+    potentials: Potentials,
+    status: Status,
+    iterations: usize,
+) -> Answer {
+    let n = problem.rows();
+    let mut order: Vec<usize> = (0..=n).collect();
+    let regret = |i: &usize| level.places.get(*i).map_or(0.0, |place| place.regret);
+    order.sort_by(|a, b| regret(b).total_cmp(&regret(a)));
+    let held = order.into_iter().flat_map(|i| {
+        let parts = level.holdings.of(i);
+        parts.map(move |(u, mass)| (i, u as usize, mass))
+    });
+    let plan = crate::simplex::filled_up(problem, held, prices);
     let marginals = problem.marginals();
     let slack = marginals.slack();
-    let from_slack = slack.row > 0.0;
-    let mut open = vec![from_slack && slack.row_cost < f64::INFINITY; k];
-    let mut line = vec![T::zero(); k];
-    for i in (0..n).filter(|&i| marginals.rows()[i] > 0.0) {
-        problem.cost().fill(i..i + 1, &mut line);
-        for (o, c) in open.iter_mut().zip(&line) {
-            *o |= *c < T::infinity();
+    let mut cols = vec![0.0; problem.cols()];
+    // Slack takes what is left on its side, but no more than there is of it.
+    let (mut kept, mut off) = (0.0, 0.0);
+    let mut entries = Vec::new();
+    for (i, &a) in marginals.rows().iter().enumerate() {
+        let mut given = 0.0;
+        for (j, mass) in plan.row(i) {
+            entries.push((i, j, mass));
+            cols[j] += mass;
+            given += mass;
         }
+        kept += (a - given).max(0.0);
     }
-    let block = |side, index, mass| Some(Error::Blocked { side, index, mass });
-    if let Some(j) = (0..k).find(|&j| marginals.cols()[j] > 0.0 && !open[j]) {
-        return block(Side::Cols, j, marginals.cols()[j]);
+    off += (kept - slack.col).max(0.0);
+    let unused: f64 = cols
+        .iter()
+        .zip(marginals.cols())
+        .map(|(s, b)| (b - s).max(0.0))
+        .sum();
+    off += (unused - slack.row).max(0.0);
+    Answer {
+        entries,
+        potentials,
+        status,
+        iterations,
+        violation: off / marginals.total(),
     }
-    let corner = slack.corner_cost < f64::INFINITY;
-    let to_slack = slack.col_cost < f64::INFINITY && marginals.rows().iter().any(|a| *a > 0.0);
-    if slack.col > 0.0 && !to_slack && !(from_slack && corner) {
-        return block(Side::SlackCol, 0, slack.col);
-    }
-    let to_cols = slack.row_cost < f64::INFINITY && marginals.cols().iter().any(|b| *b > 0.0);
-    if from_slack && !to_cols && !(slack.col > 0.0 && corner) {
-        return block(Side::SlackRow, 0, slack.row);
-    }
-    None
 }
 
-/// The same complaint about the problem as it was asked.
-fn transposed(error: Error) -> Error {
-    match error {
-        Error::Cost { row, col, value } => Error::Cost {
-            row: col,
-            col: row,
-            value,
-        },
-        Error::TooLarge { rows, cols } => Error::TooLarge {
-            rows: cols,
-            cols: rows,
-        },
-        Error::Blocked { side, index, mass } => Error::Blocked {
-            side: match side {
-                Side::Rows => Side::Cols,
-                Side::Cols => Side::Rows,
-                Side::SlackRow => Side::SlackCol,
-                Side::SlackCol => Side::SlackRow,
-            },
-            index,
-            mass,
-        },
-        other => other,
+/// Row prices that belong to column prices, slack last: as high as those allow.
+fn row_prices<T: Real, C: Cost<T>>(problem: &Problem<T, C>, g: &[f64]) -> Vec<f64> {
+    let k = problem.cols();
+    let slack = problem.marginals().slack();
+    let mut line = vec![T::zero(); k];
+    let mut prices = Vec::with_capacity(problem.rows() + 1);
+    let cheapest = |costs: &mut dyn Iterator<Item = f64>| {
+        let least = costs
+            .zip(g)
+            .map(|(c, g)| c - g)
+            .fold(f64::INFINITY, f64::min);
+        if least.is_finite() { least } else { 0.0 }
+    };
+    let with_slack = slack.col > 0.0;
+    for i in 0..problem.rows() {
+        problem.cost().fill(i..i + 1, &mut line);
+        let kept = with_slack.then_some(slack.col_cost);
+        prices.push(cheapest(&mut line.iter().map(|c| c.widen()).chain(kept)));
     }
+    let corner = with_slack.then_some(slack.corner_cost);
+    prices.push(cheapest(
+        &mut core::iter::repeat_n(slack.row_cost, k).chain(corner),
+    ));
+    prices
 }
 
 /// The level at the given prices, or at those one gets to by lowering the prices of crowded columns
@@ -522,7 +577,7 @@ fn sample(rows: usize, stride: usize) -> Vec<u32> {
 fn sampled_mass(marginals: &Marginals, chosen: &[u32]) -> Option<Vec<f64>> {
     let rows = marginals.rows();
     let mut mass: Vec<f64> = chosen.iter().map(|&i| rows[i as usize]).collect();
-    let scale = marginals.supply() / crate::marginals::sum(&mass);
+    let scale = marginals.supply() / crate::rounding::sum(&mass);
     if !scale.is_finite() {
         return None;
     }

@@ -3,6 +3,7 @@
 //! Dijkstra's algorithm on a dense graph of k + 1 nodes: settling a node is one sweep of vector code
 //! that relaxes its arcs and finds the nearest open node on the way; no heap.
 
+use crate::rounding::{ARC_LENGTH, PATH_TIE};
 use crate::simd::dispatch;
 
 /// Nodes per step of the sweep; all arrays are padded to a multiple, with nodes that nothing reaches.
@@ -64,7 +65,7 @@ impl Paths {
         moved: &[f64],
     ) {
         let farthest = moved.iter().fold(0.0f64, |m, x| m.max(x.abs()));
-        self.tie = 16.0 * f64::EPSILON * farthest;
+        self.tie = PATH_TIE * farthest;
         self.open[..self.nodes].fill(f64::INFINITY);
         self.nearest = None;
         self.parent.fill(SOURCE);
@@ -178,7 +179,7 @@ fn length(key: f64, from: f64, to: f64) -> f64 {
 /// Whether a new path is shorter than the best so far by more than rounding.
 #[inline(always)]
 fn is_nearer(reach: f64, open: f64, tie: f64) -> bool {
-    reach * (1.0 + 8.0 * f64::EPSILON) + tie < open
+    reach * (1.0 + ARC_LENGTH) + tie < open
 }
 
 /// Whole groups of lanes; the arrays are padded so that there is no rest.

@@ -41,14 +41,6 @@ impl Place {
     };
 }
 
-/// An entry of the table that is not a cost.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Misfit {
-    pub(super) row: usize,
-    pub(super) col: usize,
-    pub(super) value: f64,
-}
-
 /// The rows of a level and the prices it started from.
 #[derive(Debug)]
 pub(super) struct Table<'a, T, C> {
@@ -113,15 +105,14 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
         }
     }
 
-    /// One pass over the costs: where each row goes if prices alone decide; and the first entry that
-    /// is not a cost, if there is one.
-    pub(super) fn places(&self) -> (Vec<Place>, Option<Misfit>) {
+    /// One pass over the costs: where each row goes if prices alone decide.
+    pub(super) fn places(&self) -> Vec<Place> {
         let (n, k) = (self.rows(), self.cost.cols());
         let mut places = vec![Place::NONE; n];
         let kept_back = self.slack.col_cost - self.prices[k];
         // Few enough rows to stay in the first-level cache where they must be written first.
         let few = (2048 / k).max(1);
-        let first_bad = tiles::map_tiles(&mut places, tiles::tile_rows(n, k), |rows, out| {
+        tiles::map_tiles(&mut places, tiles::tile_rows(n, k), |rows, out| {
             let mut written = vec![T::zero(); few * k];
             let mut room = vec![f64::INFINITY; (k + 1).next_multiple_of(LANES)];
             let mut start = rows.start;
@@ -144,22 +135,11 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
                     }
                     written
                 });
-                let clean = place_rows(costs, &self.prices[..k], kept_back, &mut room, part);
-                if !clean {
-                    let at = costs.iter().position(|c| !(*c > T::neg_infinity()));
-                    if let Some(at) = at {
-                        return Some(Misfit {
-                            row: self.row_of(start + at / k),
-                            col: at % k,
-                            value: costs[at].widen(),
-                        });
-                    }
-                }
+                place_rows(costs, &self.prices[..k], kept_back, &mut room, part);
                 start = end;
             }
-            None
         });
-        (places, first_bad.into_iter().flatten().next())
+        places
     }
 }
 
@@ -221,7 +201,7 @@ impl Sieve {
         }
     }
 
-    /// Sifts column `v` through; NaN, which is not a cost, counts as +∞ until somebody complains.
+    /// Sifts column `v` through; a NaN, ∞ − ∞ of a column without mass, counts as +∞.
     #[inline(always)]
     fn sift(&mut self, v: u32, shifted: impl Fn(usize) -> f64) {
         let greater = |a: f64, b: f64| if b > a { b } else { a };
@@ -254,23 +234,15 @@ impl Sieve {
     }
 }
 
-/// Places rows of fewer entries than [`MOST_LINES`]. Returns whether every entry is a cost.
+/// Places rows of fewer entries than [`MOST_LINES`].
 #[inline(always)]
-fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) -> bool {
+fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) {
     let k = prices.len();
     let mut upright = Upright::new(T::zero());
-    let mut odd = [T::zero(); ABREAST];
     for (costs, out) in costs.chunks(ABREAST * k).zip(out.chunks_mut(ABREAST)) {
         upright.stand(costs, k);
         let mut sieve = Sieve::new();
         for (v, (line, g)) in (0u32..).zip(upright.lines[..k].iter().zip(prices)) {
-            for (odd, &c) in odd.iter_mut().zip(line) {
-                *odd = if c > T::neg_infinity() {
-                    *odd
-                } else {
-                    T::one()
-                };
-            }
             sieve.sift(v, |r| line[r].widen() - g);
         }
         sieve.sift(k as u32, |_| kept_back);
@@ -278,28 +250,25 @@ fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [
             *place = sieve.place(r);
         }
     }
-    odd == [T::zero(); ABREAST]
 }
 
 dispatch! {
     /// Places each row of `costs` in the column of least shifted cost: short rows side by side, long ones by several
     /// sweeps over one row in the cache (least, where, second least …) rather than one clever one, because each of them is
-    /// vector code. Returns whether every entry is a cost.
+    /// vector code.
     fn place_rows<T: Real>(
         costs: &[T],
         prices: &[f64],
         kept_back: f64,
         room: &mut [f64],
         out: &mut [Place],
-    ) -> bool {
+    ) {
         let k = prices.len();
         if k < MOST_LINES {
             return place_short(costs, prices, kept_back, out);
         }
-        let mut clean = true;
         for (line, place) in costs.chunks_exact(k).zip(out) {
             for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
-                clean &= *c > T::neg_infinity();
                 *h = c.widen() - g;
             }
             room[k] = kept_back;
@@ -321,7 +290,6 @@ dispatch! {
                 next: next as u32,
             };
         }
-        clean
     }
 }
 
@@ -357,9 +325,7 @@ mod tests {
             };
             let cost = Dense::new(&costs, n, k).unwrap();
             let table = Table::new(&cost, slack, None, prices.clone());
-            let (places, misfit) = table.places();
-            assert!(misfit.is_none());
-            let (plain, _) = plainly(|| table.places());
+            let (places, plain) = (table.places(), plainly(|| table.places()));
             for (i, (place, twin)) in places.iter().zip(&plain).enumerate() {
                 let line = &costs[i * k..(i + 1) * k];
                 let expected = by_sorting(line, &prices[..k], 0.35 - prices[k]);
@@ -377,17 +343,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn the_first_misfit_is_found() {
-        let mut costs = vec![1.0; 30];
-        costs[17] = f64::NAN;
-        costs[23] = f64::NEG_INFINITY;
-        let cost = Dense::new(&costs, 10, 3).unwrap();
-        let table = Table::new(&cost, Slack::NONE, None, vec![0.0; 4]);
-        let misfit = table.places().1.unwrap();
-        assert_eq!((misfit.row, misfit.col), (5, 2));
-        assert!(misfit.value.is_nan());
     }
 }

@@ -10,11 +10,14 @@ mod from_fn;
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
 mod points;
+mod reduced;
 
 use core::ops::Range;
 
 pub use dense::Dense;
 pub use from_fn::FromFn;
+pub(crate) use reduced::Reduced;
+
 pub use points::{
     Cosine, Euclidean, Manhattan, Metric, MetricFn, PointCloud, Points, SquaredEuclidean,
 };
@@ -86,6 +89,12 @@ pub trait Cost<T: Real>: Sync {
     fn points(&self) -> Option<Points<'_, T>> {
         None
     }
+
+    /// Two numbers that all entries are known to lie between without looking, none being +∞: whoever knows saves the
+    /// solvers the look at every entry with which they begin. `None`, which is always right, by default.
+    fn range(&self) -> Option<(f64, f64)> {
+        None
+    }
 }
 
 impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
@@ -112,6 +121,9 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
     }
     fn points(&self) -> Option<Points<'_, T>> {
         (**self).points()
+    }
+    fn range(&self) -> Option<(f64, f64)> {
+        (**self).range()
     }
 }
 
@@ -140,6 +152,9 @@ impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
     }
     fn points(&self) -> Option<Points<'_, T>> {
         self.0.points().map(Points::transposed)
+    }
+    fn range(&self) -> Option<(f64, f64)> {
+        self.0.range()
     }
 }
 
@@ -183,37 +198,5 @@ pub(crate) fn copy_row<T: Real, C: Cost<T> + ?Sized>(cost: &C, row: usize, out: 
     match cost.block(row..row + 1) {
         Some(row) => out.copy_from_slice(row),
         None => cost.fill(row..row + 1, out),
-    }
-}
-
-/// An `f32` or `f64` cost read in `f64`, for the rare solve that needs more digits than `f32` has.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Widened<'a, T, C: ?Sized> {
-    pub(crate) cost: &'a C,
-    pub(crate) scalar: core::marker::PhantomData<fn() -> T>,
-}
-
-impl<T: Real, C: Cost<T> + ?Sized> Cost<f64> for Widened<'_, T, C> {
-    fn rows(&self) -> usize {
-        self.cost.rows()
-    }
-    fn cols(&self) -> usize {
-        self.cost.cols()
-    }
-    fn at(&self, row: usize, col: usize) -> f64 {
-        self.cost.at(row, col).widen()
-    }
-    fn fill(&self, rows: Range<usize>, out: &mut [f64]) {
-        let fill = |rows, out: &mut [T]| self.cost.fill(rows, out);
-        widen_lines(rows, self.cost.cols(), fill, out);
-    }
-
-    fn fill_cols(&self, cols: Range<usize>, out: &mut [f64]) {
-        let fill = |cols, out: &mut [T]| self.cost.fill_cols(cols, out);
-        widen_lines(cols, self.cost.rows(), fill, out);
-    }
-
-    fn is_stored(&self) -> bool {
-        self.cost.is_stored()
     }
 }

@@ -74,6 +74,14 @@ pub trait Metric<T: Real>: Sync {
         T::neg_infinity()
     }
 
+    /// An upper bound of the cost between any two points of the box `low ≤ x ≤ high`, in `f64` so that it can be told from an
+    /// overflow; `None`, which says nothing, by default. With it clouds whose costs would overflow are refused when they are
+    /// made, and solvers need not look for entries that are no costs.
+    fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        let _ = (low, high);
+        None
+    }
+
     /// Whether `distance(x, y)` and `distance(y, x)` are the same to the last bit; `false` by default,
     /// which is always right. A symmetric metric may be filled from either side.
     fn is_symmetric(&self) -> bool {
@@ -90,6 +98,9 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     }
     fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
         (**self).least_distance(x, low, high)
+    }
+    fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        (**self).largest_distance(low, high)
     }
     fn is_symmetric(&self) -> bool {
         (**self).is_symmetric()
@@ -155,6 +166,10 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
         steps_outside(x, low, high).fold(T::zero(), |s, d| s + d * d)
     }
 
+    fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        Some(sides(low, high).map(|d| d * d).sum())
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -172,6 +187,16 @@ impl<T: Real> Metric<T> for Euclidean {
 
     fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
         SquaredEuclidean.least_distance(x, low, high).sqrt()
+    }
+
+    fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        // The square is what overflows first.
+        let square: f64 = sides(low, high).map(|d| d * d).sum();
+        Some(if square <= T::LARGEST_COST {
+            square.sqrt()
+        } else {
+            square
+        })
     }
 
     fn is_symmetric(&self) -> bool {
@@ -195,6 +220,10 @@ impl<T: Real> Metric<T> for Manhattan {
         steps_outside(x, low, high).fold(T::zero(), |s, d| s + d)
     }
 
+    fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        Some(sides(low, high).sum())
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -202,19 +231,30 @@ impl<T: Real> Metric<T> for Manhattan {
 
 impl<T: Real> Metric<T> for Cosine {
     fn distance(&self, x: &[T], y: &[T]) -> T {
-        let dot = |u: &[T], v: &[T]| {
-            u.iter()
-                .zip(v)
-                .map(|(&a, &b)| a * b)
-                .fold(T::zero(), |s, d| s + d)
-        };
-        let norms = (dot(x, x) * dot(y, y)).sqrt();
-        if norms > T::zero() {
-            T::one() - dot(x, y) / norms
-        } else {
-            T::one()
+        // By the largest coordinate first: squares of what is large or small would over- or underflow.
+        let largest = |u: &[T]| u.iter().fold(0.0, |m: f64, c| m.max(c.widen().abs()));
+        let (scale_x, scale_y) = (largest(x), largest(y));
+        if scale_x == 0.0 || scale_y == 0.0 {
+            return T::one();
         }
+        let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+        for (a, b) in x.iter().zip(y) {
+            let (a, b) = (a.widen() / scale_x, b.widen() / scale_y);
+            xx += a * a;
+            yy += b * b;
+            xy += a * b;
+        }
+        T::narrow((1.0 - xy / (xx * yy).sqrt()).clamp(0.0, 2.0))
     }
+
+    fn largest_distance(&self, _: &[T], _: &[T]) -> Option<f64> {
+        Some(2.0)
+    }
+}
+
+/// How wide a box is along each coordinate.
+fn sides<'a, T: Real>(low: &'a [T], high: &'a [T]) -> impl Iterator<Item = f64> + 'a {
+    low.iter().zip(high).map(|(l, h)| h.widen() - l.widen())
 }
 
 /// How far `x` lies outside a box, along each coordinate.
@@ -270,6 +310,8 @@ pub struct PointCloud<'a, T, M> {
     cols_by_coordinate: Vec<T>,
     dimension: usize,
     metric: M,
+    /// Upper bound of all costs, where the metric knows one.
+    farthest: Option<f64>,
 }
 
 impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
@@ -277,7 +319,8 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
     ///
     /// # Errors
     /// [`Error::Empty`] where a cloud or the dimension is zero, [`Error::Length`] where a list is not a
-    /// whole number of points, [`Error::Point`] for a coordinate that is not finite.
+    /// whole number of points, [`Error::Point`] for a coordinate that is not finite, [`Error::TooFar`] where costs could
+    /// be larger than [`Real::LARGEST_COST`].
     pub fn new(rows: &'a [T], cols: &'a [T], dimension: usize, metric: M) -> Result<Self, Error> {
         if dimension == 0 || rows.is_empty() || cols.is_empty() {
             let per = dimension.max(1);
@@ -307,7 +350,14 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
                 });
             }
         }
+        let (low, high) = common_box(rows, cols, dimension);
+        let farthest = metric.largest_distance(&low, &high);
+        if let Some(cost) = farthest.filter(|f| !(*f <= T::LARGEST_COST)) {
+            let largest = T::LARGEST_COST;
+            return Err(Error::TooFar { cost, largest });
+        }
         Ok(Self {
+            farthest,
             rows,
             cols,
             rows_by_coordinate: by_coordinate(rows, dimension),
@@ -316,6 +366,21 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
             metric,
         })
     }
+}
+
+/// The corners of the box around all points.
+fn common_box<T: Real>(rows: &[T], cols: &[T], dimension: usize) -> (Vec<T>, Vec<T>) {
+    let (mut low, mut high) = (rows[..dimension].to_vec(), rows[..dimension].to_vec());
+    for point in rows
+        .chunks_exact(dimension)
+        .chain(cols.chunks_exact(dimension))
+    {
+        for ((l, h), &x) in low.iter_mut().zip(&mut high).zip(point) {
+            *l = l.min(x);
+            *h = h.max(x);
+        }
+    }
+    (low, high)
 }
 
 fn by_coordinate<T: Real>(points: &[T], dimension: usize) -> Vec<T> {
@@ -373,5 +438,9 @@ impl<T: Real, M: Metric<T>> Cost<T> for PointCloud<'_, T, M> {
             dimension: self.dimension,
             metric: &self.metric,
         })
+    }
+
+    fn range(&self) -> Option<(f64, f64)> {
+        self.farthest.map(|far| (0.0, far))
     }
 }

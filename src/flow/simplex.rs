@@ -18,19 +18,17 @@ use core::ops::ControlFlow;
 use super::network::Network;
 use super::solution::{FlowSolution, conclude};
 use super::tree::{NIL, Price, Tree};
-use crate::solver::Observer;
+use crate::rounding::REDUCED_COST;
+use crate::solver::{Guard, Watch};
 use crate::{Error, Progress, Status};
 
 /// Pivots between two reports to the progress callback.
 const REPORT_EVERY: usize = 1024;
 
-/// A reduced cost is zero if it is within this many times the magnitudes it is the difference of.
-const ROUNDING: f64 = 16.0 * f64::EPSILON;
-
 /// Whether a reduced cost `r`, computed from these numbers, differs from zero by more than rounding.
 #[inline(always)]
 pub(super) fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
-    r.abs() > ROUNDING * (cost.abs() + from.abs() + to.abs())
+    r.abs() > REDUCED_COST * (cost.abs() + from.abs() + to.abs())
 }
 
 /// The exact solver for a [`Network`].
@@ -55,7 +53,7 @@ pub(super) fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
 #[must_use]
 pub struct MinCostFlow {
     max_iterations: usize,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 impl Default for MinCostFlow {
@@ -76,7 +74,7 @@ impl MinCostFlow {
     pub fn new() -> Self {
         Self {
             max_iterations: usize::MAX,
-            observer: None,
+            watch: Watch::default(),
         }
     }
 
@@ -116,7 +114,25 @@ impl MinCostFlow {
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the flow so far, when this much time has passed. Default: never.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use earthmover::{Status, flow::{MinCostFlow, Network}};
+    /// let mut network = Network::new(2);
+    /// network.supply(0, 1.0).supply(1, -1.0);
+    /// network.arc(0, 1, 5.0, ..);
+    /// let hasty = MinCostFlow::new().time_limit(Duration::ZERO);
+    /// assert_eq!(hasty.solve(&network)?.status(), Status::Stopped);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn time_limit(mut self, limit: core::time::Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
@@ -141,24 +157,33 @@ impl MinCostFlow {
     /// ```
     pub fn solve(&self, network: &Network) -> Result<FlowSolution, Error> {
         network.validate()?;
+        let guard = self.watch.begin()?;
         let mut simplex = Simplex::start(network)?;
-        let (status, iterations) = self.drive(&mut simplex)?;
+        let (status, iterations) = self.drive(&mut simplex, &guard)?;
         conclude(network, simplex, status, iterations)
     }
 
-    fn drive(&self, simplex: &mut Simplex) -> Result<(Status, usize), Error> {
+    fn drive(&self, simplex: &mut Simplex, guard: &Guard<'_>) -> Result<(Status, usize), Error> {
         // In exact arithmetic strongly feasible trees do not repeat. Should rounding ever break that, no
         // flow moves for longer than any honest run of degenerate pivots: stop and say so.
         let patience = 1000 + 64 * (simplex.tree.nodes.len() + simplex.real);
         let (mut iteration, mut idle) = (0, 0);
         loop {
-            if self.observer.is_some() && iteration % REPORT_EVERY == 0 {
+            if iteration % REPORT_EVERY == 0 {
+                let violation = if guard.is_watched() {
+                    simplex.unplaced_share()
+                } else {
+                    0.0
+                };
                 let progress = Progress {
                     iteration,
-                    violation: simplex.unplaced_share(),
+                    violation,
                     epsilon: 0.0,
+                    // How long it takes to better a feasible flow nobody knows: half of the way is the mass.
+                    done: 0.5 * (1.0 - violation).clamp(0.0, 1.0),
+                    gap: f64::INFINITY,
                 };
-                if Observer::says_stop(self.observer.as_ref(), &progress) {
+                if guard.says_stop(&progress) {
                     return Ok((Status::Stopped, iteration));
                 }
             }

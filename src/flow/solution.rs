@@ -2,11 +2,8 @@
 
 use super::network::{ArcId, Network};
 use super::simplex::{Simplex, is_significant};
-use crate::marginals::sum;
+use crate::rounding::{ARTIFICIAL, sum};
 use crate::{Certificate, Error, Status};
-
-/// Mass that may be left over by rounding, as a share of all mass.
-const LEFTOVER: f64 = 1e-10;
 
 /// A flow, the node potentials that prove it, and the proof.
 ///
@@ -115,7 +112,7 @@ pub(super) fn conclude(
 ) -> Result<FlowSolution, Error> {
     let stranded = simplex.settle(&network.supply);
     let total = simplex.total;
-    if status.is_converged() && stranded > LEFTOVER * total {
+    if status.is_converged() && stranded > ARTIFICIAL * total {
         return Err(Error::Infeasible { stranded, total });
     }
     let potentials = one_part(&simplex);

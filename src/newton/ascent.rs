@@ -2,8 +2,8 @@
 
 use super::step::Step;
 use crate::sinkhorn::Outcome;
-use crate::solver::Observer;
-use crate::sweep::{Curvature, Target};
+use crate::solver::Guard;
+use crate::sweep::{Curvature, Target, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
 /// When an ascent stops.
@@ -11,7 +11,9 @@ use crate::{Error, Progress, Side, Status};
 pub(crate) struct Limits<'a> {
     pub(crate) tolerance: f64,
     pub(crate) max_iterations: usize,
-    pub(crate) observer: Option<&'a Observer>,
+    /// How many resolutions the violation must stay below the tolerance by.
+    pub(crate) margin: f64,
+    pub(crate) guard: &'a Guard<'a>,
 }
 
 /// Damping that only fixes the gauge.
@@ -52,28 +54,28 @@ pub(crate) fn ascend<B: Curvature + ?Sized>(
     let (mut lambda, mut longest) = (LIGHT, 40.0 * epsilon);
     let (mut trial, mut trial_sums) = (g.clone(), vec![0.0; size]);
     let (mut best, mut since_best) = (violation, 0);
+    let first = violation;
     let status = loop {
-        if violation <= limits.tolerance {
-            let clear = 2.0 * ascent.backend.resolution() <= limits.tolerance;
-            break if clear {
-                Status::Converged
-            } else {
-                Status::Stalled
-            };
+        let floor = ascent.backend.resolution();
+        match verdict(violation, floor, limits.tolerance, limits.margin) {
+            Verdict::Met => break Status::Converged,
+            Verdict::Blurred => break Status::Stalled,
+            Verdict::Missed => {}
         }
-        let progress = Progress {
-            iteration: ascent.iterations,
+        let progress = Progress::entropic(
+            ascent.iterations,
             violation,
+            first,
+            limits.tolerance,
             epsilon,
-        };
-        if Observer::says_stop(limits.observer, &progress) {
+        );
+        if limits.guard.says_stop(&progress) {
             break Status::Stopped;
         }
         if ascent.iterations >= limits.max_iterations {
             break Status::IterationLimit;
         }
         // Close to what the scalar can resolve, a few idle steps say that there is no more to gain.
-        let floor = ascent.backend.resolution();
         if (since_best > PATIENCE && violation < 1e3 * floor)
             || (since_best > IMPATIENCE && violation < 20.0 * floor)
         {

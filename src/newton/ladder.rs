@@ -44,34 +44,33 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
         let last = rungs.len() <= 1;
         // No rung is left between here and the last one solved: stay until it is done.
         let patient = solved.is_some_and(|s| s < 1.2 * here) || here > 1e12 * epsilon;
+        // On the way one sweep is kept, to say in the end how far off that is at the ε asked for.
+        let most = limits.max_iterations - usize::from(!last);
         let cap = if patient {
-            limits.max_iterations
+            most
         } else {
-            limits.max_iterations.min(iterations + TRY)
+            most.min(iterations + TRY)
         };
         let rung = Limits {
             tolerance: if last { limits.tolerance } else { rough },
             max_iterations: cap,
-            observer: limits.observer,
+            ..*limits
         };
         let outcome = ascend(backend, target, g, here, iterations, &rung)?;
         iterations = outcome.iterations;
         let done = match outcome.status {
             // Stalled: the scalar has no more digits, which no other ε would give it.
             Status::Converged | Status::Stalled => true,
-            Status::Stopped => return Ok(outcome),
+            Status::Stopped if last => return Ok(outcome),
+            Status::Stopped => return at_last(backend, target, outcome, epsilon, limits),
             Status::IterationLimit => false,
         };
-        if (last && done) || iterations >= limits.max_iterations {
-            if !last {
-                // Out of sweeps on the way: say so at the ε that was asked for.
-                let end = Limits {
-                    max_iterations: 0,
-                    ..*limits
-                };
-                return ascend(backend, target, outcome.g, epsilon, iterations, &end);
-            }
-            return Ok(outcome);
+        if (last && done) || iterations >= most {
+            return if last {
+                Ok(outcome)
+            } else {
+                at_last(backend, target, outcome, epsilon, limits)
+            };
         }
         g = outcome.g;
         if done {
@@ -84,4 +83,19 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
             });
         }
     }
+}
+
+/// Cut short on the way: one more sweep says how far off that is at the ε that was asked for.
+fn at_last<B: Curvature + ?Sized>(
+    backend: &mut B,
+    target: &mut Target,
+    cut: Outcome,
+    epsilon: f64,
+    limits: &Limits<'_>,
+) -> Result<Outcome, Error> {
+    let end = Limits {
+        max_iterations: 0,
+        ..*limits
+    };
+    ascend(backend, target, cut.g, epsilon, cut.iterations, &end)
 }

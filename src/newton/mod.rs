@@ -15,8 +15,8 @@ mod outlook;
 mod sample;
 mod step;
 
-use core::marker::PhantomData;
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 pub(crate) use ascent::Limits;
 use ascent::ascend;
@@ -25,13 +25,16 @@ pub(crate) use outlook::Outlook;
 use sample::Sampled;
 pub(crate) use step::Step;
 
-use crate::cost::Widened;
-use crate::sinkhorn::{answer, check_epsilon, check_tolerance, drive};
-use crate::solver::Observer;
-use crate::sweep::{Backend, Curvature, Streamed, Target};
+use crate::check::Survey;
+use crate::sinkhorn::{
+    Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
+};
+use crate::solver::{Guard, Watch};
+use crate::sweep::{Backend, CERTAIN, Curvature, Streamed, Target};
 use crate::turned::turned_back;
 use crate::{
-    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status, check,
+    digits,
 };
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
@@ -55,7 +58,7 @@ pub struct Newton {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 /// Rows of the smallest sample: so many, and so many a column; and of the next relative to the last.
@@ -68,6 +71,9 @@ const ENOUGH: usize = 200;
 
 /// Sweeps over a sample before it counts as no help.
 const MOST_ON_SAMPLES: usize = 150;
+
+/// Share of the tolerance that lists of entries may leave out of a row.
+const LEFT_OUT: f64 = 0.01;
 
 /// Divisor of ε between stages of a cold start.
 const COOLING: f64 = 4.0;
@@ -82,7 +88,7 @@ impl Newton {
             epsilon,
             tolerance: 1e-6,
             max_iterations: 1_000,
-            observer: None,
+            watch: Watch::default(),
         }
     }
 
@@ -98,25 +104,39 @@ impl Newton {
         self
     }
 
-    /// Calls back after every sweep over the whole problem; [`ControlFlow::Break`] stops.
+    /// Calls back after every sweep over the whole problem, and after those over samples of it with which a cold start
+    /// begins (as iteration 0); [`ControlFlow::Break`] stops.
     pub fn on_progress(
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
+    /// sweep. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
     /// Solves from rest.
     ///
     /// # Errors
-    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::Blocked`] where the
-    /// cost has no answer.
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
     pub fn solve<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, None, 0)
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        let survey = check::whole(problem)?;
+        self.run(problem, None, 0, &survey, &guard)
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -128,32 +148,80 @@ impl Newton {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, Some(start), 0)
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        let start = check::columns(start, problem.marginals())?;
+        let survey = check::whole(problem)?;
+        self.run(problem, Some(start), 0, &survey, &guard)
     }
 
-    /// Takes over from a solver that has spent so many sweeps.
-    pub(crate) fn take_over<'p, T: Real, C: Cost<T>>(
+    /// Solves with the sweeps and curvatures of a backend that holds the costs and row masses of `problem`, from rest: no
+    /// samples and no transposing, so that the columns should be the shorter side.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and whatever the backend reports.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::sweep::Streamed;
+    /// use earthmover::{Dense, Marginals, Newton, Problem};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0, 1.0, 0.5], 3, 2)?, Marginals::uniform(3, 2)?)?;
+    /// let mut device = Streamed::new(problem.cost(), problem.marginals().rows());
+    /// let solution = Newton::new(0.1).solve_on(&problem, &mut device)?;
+    /// assert!(solution.status().is_converged());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Curvature + ?Sized>(
         &self,
         problem: &'p Problem<T, C>,
-        start: &Potentials,
-        spent: usize,
+        backend: &mut B,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, Some(start), spent)
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        check_shape(problem, backend)?;
+        check::whole(problem)?;
+        let mut target = Target::new(problem.marginals());
+        let g = target.rest();
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, self.epsilon));
+        }
+        let limits = self.limits(self.tolerance, &guard);
+        let outcome = descend(backend, &mut target, g, self.epsilon, 0, &limits)?;
+        Ok(answer(problem, &target, outcome))
     }
 
-    fn run<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-        start: Option<&Potentials>,
-        spent: usize,
-    ) -> Result<Solution<'p, T, C>, Error> {
+    fn check_options(&self) -> Result<(), Error> {
         check_epsilon(self.epsilon)?;
-        check_tolerance(self.tolerance)?;
-        let start = start
-            .map(|s| Target::new(problem.marginals()).start(s))
-            .transpose()?;
+        check_tolerance(self.tolerance)
+    }
+
+    fn limits<'a>(&self, tolerance: f64, guard: &'a Guard<'a>) -> Limits<'a> {
+        Limits {
+            tolerance,
+            max_iterations: self.max_iterations,
+            margin: CERTAIN,
+            guard,
+        }
+    }
+
+    /// Solves a problem that was looked at, after so many sweeps of another solver, under a guard that may watch over more
+    /// than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        spent: usize,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let target = Target::new(problem.marginals());
+        let start = start.map(|g| target.fit(g));
+        if self.max_iterations == 0 {
+            let g = start.unwrap_or_else(|| target.rest());
+            return Ok(unswept(problem, &target, g, self.epsilon));
+        }
         if problem.cols() <= problem.rows() {
-            return self.tall(problem, start, spent);
+            return self.tall(problem, start, spent, survey, guard);
         }
         // Wide: the same on the transposed question.
         let turned = problem.transposed();
@@ -161,8 +229,10 @@ impl Newton {
             None => None,
             Some(g) => Some(self.rows_of(problem, g)?),
         };
-        let other = self.tall(&turned, start, spent)?;
-        turned_back(problem, self.epsilon, other)
+        let other = self
+            .tall(&turned, start, spent, survey, guard)
+            .map_err(Error::transposed)?;
+        turned_back(problem, self.tolerance, other)
     }
 
     /// Row potentials that belong to column potentials: the start of the transposed problem.
@@ -190,38 +260,49 @@ impl Newton {
         problem: &'p Problem<T, C>,
         start: Option<Vec<f64>>,
         spent: usize,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let mut target = Target::new(problem.marginals());
-        let masses = problem.marginals().rows();
-        let outlook = Outlook::new(problem.cost(), self.epsilon);
+        let (cost, marginals) = (problem.cost(), problem.marginals());
+        let (epsilon, tolerance) = (self.epsilon, self.tolerance);
+        if let Some(reduced) = digits::needed(cost, marginals, survey, epsilon, tolerance) {
+            let outcome = self.over(&reduced, marginals, &mut target, start, spent, guard)?;
+            return Ok(answer(problem, &target, outcome));
+        }
+        let outcome = self.over(cost, marginals, &mut target, start, spent, guard)?;
+        if outcome.status != Status::Stalled || outcome.iterations >= self.max_iterations {
+            return Ok(answer(problem, &target, outcome));
+        }
+        // The scalar has no more digits: go on where there are some.
+        let Some(reduced) = digits::worthwhile(cost, marginals, epsilon, tolerance) else {
+            return Ok(answer(problem, &target, outcome));
+        };
+        let (start, spent) = (Some(outcome.g), outcome.iterations);
+        let outcome = self.over(&reduced, marginals, &mut target, start, spent, guard)?;
+        Ok(answer(problem, &target, outcome))
+    }
+
+    /// Solves over a cost, the problem's own or a more careful reading of it.
+    fn over<T: Real, C: Cost<T>>(
+        &self,
+        cost: &C,
+        marginals: &Marginals,
+        target: &mut Target,
+        start: Option<Vec<f64>>,
+        spent: usize,
+        guard: &Guard<'_>,
+    ) -> Result<Outcome, Error> {
+        let outlook = Outlook::new(cost, self.epsilon);
         let g = match start {
             Some(g) => g,
-            None => self.cold(problem.cost(), problem.marginals(), &mut target, outlook),
+            None => self.cold(cost, marginals, target, outlook, guard),
         };
-        let limits = Limits {
-            tolerance: self.tolerance,
-            max_iterations: self.max_iterations,
-            observer: self.observer.as_ref(),
-        };
-        let faint = 0.01 * self.tolerance;
-        let mut spent = spent;
-        let mut g = g;
-        if 64.0 * T::epsilon().widen() <= self.tolerance || T::epsilon().widen() < 1e-12 {
-            let mut backend = outlook.backend(problem.cost(), masses, faint);
-            let outcome = descend(&mut *backend, &mut target, g, self.epsilon, spent, &limits)?;
-            if outcome.status != Status::Stalled || T::epsilon().widen() < 1e-12 {
-                return Ok(answer(problem, &target, outcome));
-            }
-            (g, spent) = (outcome.g, outcome.iterations);
-        }
-        // The scalar has no more digits: go on in f64.
-        let wide = Widened {
-            cost: problem.cost(),
-            scalar: PhantomData::<fn() -> T>,
-        };
-        let mut backend = outlook.backend(&wide, masses, faint);
-        let outcome = descend(&mut *backend, &mut target, g, self.epsilon, spent, &limits)?;
-        Ok(answer(problem, &target, outcome))
+        // Lists leave out a share of each row: what they leave out counts, too.
+        let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, guard);
+        let faint = LEFT_OUT * self.tolerance;
+        let mut backend = outlook.backend(cost, marginals.rows(), faint);
+        descend(&mut *backend, target, g, self.epsilon, spent, &limits)
     }
 
     /// Potentials to begin with: small samples first, ε annealed on the smallest.
@@ -234,6 +315,7 @@ impl Newton {
         marginals: &Marginals,
         target: &mut Target,
         outlook: Outlook,
+        guard: &Guard<'_>,
     ) -> Vec<f64> {
         let mut g = target.rest();
         let (n, k) = (cost.rows(), cost.cols());
@@ -246,15 +328,14 @@ impl Newton {
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
                 let mut backend = Streamed::new(&part, &weights);
-                g = self.anneal(&mut backend, target, g, outlook.spread);
+                g = self.anneal(&mut backend, target, g, outlook.spread, guard);
             }
             let tolerance = know.max(self.tolerance);
             let limits = Limits {
-                tolerance,
                 max_iterations: MOST_ON_SAMPLES,
-                observer: None,
+                ..self.limits(tolerance, guard)
             };
-            let mut backend = outlook.backend(&part, &weights, 0.01 * tolerance);
+            let mut backend = outlook.backend(&part, &weights, LEFT_OUT * tolerance);
             let outcome = descend(&mut *backend, target, g.clone(), self.epsilon, 0, &limits);
             if let Ok(outcome) = outcome
                 && outcome.status != Status::IterationLimit
@@ -262,7 +343,7 @@ impl Newton {
                 g = outcome.g;
             }
             first = false;
-            if count * GROWTH > n || count >= ENOUGH * k {
+            if guard.is_stopped() || count * GROWTH > n || count >= ENOUGH * k {
                 return g;
             }
             count *= GROWTH;
@@ -280,6 +361,7 @@ impl Newton {
         target: &mut Target,
         g: Vec<f64>,
         spread: f64,
+        guard: &Guard<'_>,
     ) -> Vec<f64> {
         let mut g = g;
         // No more misplaced than what a typical column holds.
@@ -294,9 +376,8 @@ impl Newton {
         for epsilon in stages {
             let outcome = if g.len() <= NARROW {
                 let limits = Limits {
-                    tolerance: rough,
                     max_iterations: 20,
-                    observer: None,
+                    ..self.limits(rough, guard)
                 };
                 ascend(backend, target, g.clone(), epsilon, 0, &limits)
             } else {
@@ -305,7 +386,7 @@ impl Newton {
                     tolerance: rough,
                     max_iterations: 20,
                     memory: 5,
-                    observer: None,
+                    guard,
                     spent: 0,
                 };
                 drive(backend, target, g.clone(), &limits)
@@ -313,6 +394,9 @@ impl Newton {
             match outcome {
                 Ok(outcome) => g = outcome.g,
                 Err(_) => return g,
+            }
+            if guard.is_stopped() {
+                return g;
             }
         }
         g

@@ -34,7 +34,7 @@ impl<'a, C: ?Sized> Sampled<'a, C> {
     pub(crate) fn masses(&self, marginals: &Marginals) -> Vec<f64> {
         let all = marginals.rows();
         let mut masses: Vec<f64> = self.rows.iter().map(|&i| all[i]).collect();
-        let part = crate::marginals::sum(&masses);
+        let part = crate::rounding::sum(&masses);
         let scale = if part > 0.0 {
             marginals.supply() / part
         } else {

@@ -7,9 +7,7 @@
 
 use super::start::Masses;
 use super::tree::Tree;
-
-/// Flows below this share of the lighter end are what rounding leaves of zero.
-const DUST: f64 = 1e-13;
+use crate::rounding::TREE_FLOW;
 
 /// The plan's entries (slack included, as the last row and column) with flows worked out afresh.
 pub(super) fn entries(tree: &Tree, masses: &Masses) -> Vec<(usize, usize, f64)> {
@@ -23,7 +21,7 @@ pub(super) fn entries(tree: &Tree, masses: &Masses) -> Vec<(usize, usize, f64)> 
     };
     let mut arcs: Vec<(usize, usize, f64)> = tree
         .arcs()
-        .filter(|&(i, j, flow)| flow > DUST * masses.rows[i].min(masses.cols[j]))
+        .filter(|&(i, j, flow)| flow > TREE_FLOW * masses.rows[i].min(masses.cols[j]))
         .collect();
     // Neighbours of every node, as indices into `arcs`.
     let mut starts = vec![0usize; rows + cols + 1];

@@ -32,9 +32,13 @@ mod start;
 mod tree;
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
-use crate::solver::Observer;
-use crate::{Cost, Error, Potentials, Problem, Progress, Real, Side, Solution, Solver};
+use crate::plan::SparseRows;
+use crate::solver::{Guard, Watch};
+use crate::{
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Slack, Solution, Solver, check,
+};
 use lines::Lines;
 use meter::Meter;
 use phases::Solve;
@@ -78,7 +82,7 @@ pub enum Start {
 pub struct NetworkSimplex {
     max_iterations: usize,
     start: Start,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 impl Default for NetworkSimplex {
@@ -93,7 +97,7 @@ impl NetworkSimplex {
         Self {
             max_iterations: usize::MAX,
             start: Start::Auto,
-            observer: None,
+            watch: Watch::default(),
         }
     }
 
@@ -110,19 +114,29 @@ impl NetworkSimplex {
         self
     }
 
-    /// Calls `callback` now and then; return [`ControlFlow::Break`] to stop with the plan so far.
+    /// Calls `callback` every thousand pivots; return [`ControlFlow::Break`] to stop with the best plan so far.
     pub fn on_progress(
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`](crate::Status::Stopped) and the best plan so far, when this much time has passed; obeyed within a
+    /// thousand pivots or one look at all costs. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
     /// Solves the problem.
     ///
     /// # Errors
-    /// [`Error::Cost`] for a NaN or −∞ cost, [`Error::Blocked`] for a mass all of whose pairs are
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] for a mass all of whose pairs are
     /// forbidden, [`Error::Infeasible`] where forbidden pairs strand mass in any other way,
     /// [`Error::TooLarge`] for more than 2³² − 4 rows and columns.
     ///
@@ -133,7 +147,7 @@ impl NetworkSimplex {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, None)
+        self.run(problem, None, &self.watch.begin()?)
     }
 
     /// Solves the problem, starting from the column potentials of an earlier or an approximate answer.
@@ -147,36 +161,16 @@ impl NetworkSimplex {
         problem: &'p Problem<T, C>,
         potentials: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let (expected, found) = (problem.cols(), potentials.cols.len());
-        if expected != found {
-            return Err(Error::Length {
-                what: "column potentials",
-                expected,
-                found,
-            });
-        }
-        let wrong = |g: &f64| g.is_nan() || *g == f64::INFINITY;
-        if let Some(index) = potentials.cols.iter().position(wrong) {
-            return Err(Error::Start {
-                side: Side::Cols,
-                index,
-                value: potentials.cols[index],
-            });
-        }
-        if problem.marginals().slack().col > 0.0 && wrong(&potentials.slack_col) {
-            return Err(Error::Start {
-                side: Side::SlackCol,
-                index: 0,
-                value: potentials.slack_col,
-            });
-        }
-        self.run(problem, Some(potentials))
+        let start = check::priced_columns(potentials, problem.marginals())?;
+        self.run(problem, Some(start), &self.watch.begin()?)
     }
 
-    fn run<'p, T: Real, C: Cost<T>>(
+    /// Solves under a guard that may watch over more than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        potentials: Option<&Potentials>,
+        start: Option<Vec<f64>>,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let (n, k) = (problem.rows(), problem.cols());
         let marginals = problem.marginals();
@@ -184,12 +178,14 @@ impl NetworkSimplex {
             return Err(Error::TooLarge { rows: n, cols: k });
         }
         let mut lines = Lines::new(problem.cost(), marginals.slack());
-        start::check(&lines, marginals)?;
+        check::entries(problem)?;
         let masses = Masses::new(marginals);
-        let mut g = first_prices(potentials, masses.cols.len());
-        let mut meter = Meter::new(self);
+        let is_warm = start.is_some();
+        let mut g = start.unwrap_or_else(|| vec![0.0; masses.cols.len()]);
+        g.truncate(masses.cols.len());
+        let mut meter = Meter::new(self, guard);
         let mut near = false;
-        let first = if potentials.is_some() {
+        let first = if is_warm {
             start::peel(&mut lines, &masses, &g)
         } else if self.goes_coarse_to_fine(problem)
             && let Some(descent) = multiscale::descend(&mut meter, problem)
@@ -228,20 +224,83 @@ impl<T: Real> Solver<T> for NetworkSimplex {
     }
 }
 
-/// Column prices to start from: the given ones, −∞ among them replaced by the lowest of the others.
-fn first_prices(potentials: Option<&Potentials>, cols: usize) -> Vec<f64> {
-    let Some(p) = potentials else {
-        return vec![0.0; cols];
+/// Whether all mass can go along allowed pairs at once; the amount that cannot is the error. A flow problem that knows no
+/// costs: greedily first, which nearly always finds a way, then by pivots that count the mass on forbidden pairs.
+pub(crate) fn stranded<T: Real>(cost: &dyn Cost<T>, marginals: &Marginals) -> Result<(), Error> {
+    let free = |c: f64| if c < f64::INFINITY { 0.0 } else { c };
+    let slack = marginals.slack();
+    let slack = Slack {
+        row_cost: free(slack.row_cost),
+        col_cost: free(slack.col_cost),
+        corner_cost: free(slack.corner_cost),
+        ..slack
     };
-    let finite = p.cols.iter().copied().filter(|g| g.is_finite());
-    let lowest = finite.fold(f64::INFINITY, f64::min).min(f64::MAX);
-    let mut g: Vec<f64> = p.cols.clone();
-    g.push(p.slack_col);
-    g.truncate(cols);
-    for g in &mut g {
-        if !g.is_finite() {
-            *g = if lowest < f64::MAX { lowest } else { 0.0 };
+    let pattern = Pattern(cost);
+    let mut lines = Lines::new(&pattern, slack);
+    let masses = Masses::new(marginals);
+    let flat = vec![0.0; masses.cols.len()];
+    let first = start::greedy(&mut lines, &masses, &flat);
+    if !first.forbidden {
+        return Ok(());
+    }
+    let (solver, guard) = (NetworkSimplex::new(), Guard::nobody());
+    let meter = Meter::new(&solver, &guard);
+    let mut solve = Solve::new(meter, lines, masses);
+    solve.both_phases(first, &flat, true, marginals.total())?;
+    Ok(())
+}
+
+/// Which pairs are allowed, as a cost: zero for those that are.
+struct Pattern<'a, T>(&'a dyn Cost<T>);
+
+impl<T: Real> Cost<T> for Pattern<'_, T> {
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+    fn cols(&self) -> usize {
+        self.0.cols()
+    }
+    fn at(&self, row: usize, col: usize) -> T {
+        allowed(self.0.at(row, col))
+    }
+    fn fill(&self, rows: core::ops::Range<usize>, out: &mut [T]) {
+        self.0.fill(rows, out);
+        out.iter_mut().for_each(|c| *c = allowed(*c));
+    }
+}
+
+fn allowed<T: Real>(c: T) -> T {
+    if c < T::infinity() { T::zero() } else { c }
+}
+
+/// A plan that is short of some marginals, filled up with what is missing, as cheaply as one can at these prices, row by
+/// row; forbidden pairs stay empty. Entries are (row, column, mass), slack as the last row and column; those listed first
+/// keep their place where columns are too full.
+pub(crate) fn filled_up<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    entries: impl Iterator<Item = (usize, usize, f64)>,
+    prices: &[f64],
+) -> SparseRows {
+    let (n, k) = (problem.rows(), problem.cols());
+    let marginals = problem.marginals();
+    let masses = Masses::new(marginals);
+    let mut lines = Lines::new(problem.cost(), marginals.slack());
+    let mut hands = start::Hands::new(&masses);
+    for (i, j, mass) in entries {
+        if i < masses.rows.len() && j < masses.cols.len() && hands.pair_open(i, j) {
+            hands.place_up_to(i, j, mass);
         }
     }
-    g
+    hands.fill(&mut lines, &prices[..masses.cols.len()]);
+    let mut placed = hands.into_arcs();
+    placed.retain(|e| e.0 < n && e.1 < k);
+    placed.sort_unstable_by_key(|e| (e.0, e.1));
+    placed.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += next.2;
+        }
+        same
+    });
+    SparseRows::new(n, placed)
 }

@@ -10,10 +10,12 @@
 use super::kd::{Nested, deepest, inside};
 use super::lines::Lines;
 use super::meter::Meter;
-use super::pricing::{Arcs, COARSE, FINE, Outcome};
+use super::pricing::{Arcs, Outcome};
+
 use super::pruned::Pruned;
 use super::start::{Hands, Masses, Plan, greedy, plant};
 use super::tree::Tree;
+use crate::rounding::{FRESH_GAIN, GAIN};
 use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
 
 /// The longest side of the coarsest problem, about.
@@ -35,7 +37,8 @@ pub(super) struct Descent {
 }
 
 /// A first plan and column prices for the problem; `None` where coarse problems do not help: no points,
-/// too few of them, forbidden pairs in the way, or no pivots left.
+/// too few of them, or forbidden pairs in the way. Whoever stops on the way gets what the levels so far have found, handed
+/// down to the points.
 pub(super) fn descend<T: Real, C: Cost<T>>(
     meter: &mut Meter<'_>,
     problem: &Problem<T, C>,
@@ -53,9 +56,17 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
     };
     let levels = sides.iter().map(Side::levels).max().unwrap_or(0);
     let mut above = None;
+    // A level has a quarter of the points of the next.
+    let mut before = 0.0;
     for level in (0..=levels).rev() {
+        let whole = (4.0 - 0.25f64.powi(levels as i32)) / 3.0;
+        meter.place = (before, 0.25f64.powi(level as i32) / whole);
+        meter.is_whole = level == 0;
+        before += meter.place.1;
         above = Some(stairs.solve(meter, level, above)?);
     }
+    meter.place = (1.0, 0.0);
+    meter.is_whole = true;
     let mut handed = above?;
     // Back from the nested order to the problem's own.
     let [rows, cols] = sides.each_ref().map(Side::original);
@@ -198,17 +209,37 @@ impl<T: Real> Stairs<'_, T> {
         if forbidden {
             return None;
         }
+        if meter.is_over() {
+            return Some(Handed {
+                arcs,
+                g,
+                solved: false,
+            });
+        }
         let mut tree = plant(&arcs, &lines, &masses, &g);
         let takes_part: Vec<bool> = masses.rows.iter().map(|&a| a > 0.0).collect();
         let outcome = match Pruned::new(lines, self.metric, d, &rows, &cols) {
             Ok(mut pruned) => {
-                let mut outcome =
-                    meter.pivot(&mut tree, &mut pruned, &takes_part, COARSE, usize::MAX);
+                let mut outcome = meter.pivot(
+                    &mut tree,
+                    &mut pruned,
+                    &masses,
+                    &takes_part,
+                    GAIN,
+                    usize::MAX,
+                );
                 if level == 0 && outcome == Outcome::Optimal {
                     // As fine as the full problem will look, where looking is cheap.
                     tree.reprice(|i, j| pruned.at(i, j));
                     let most = masses.rows.len() + masses.cols.len();
-                    outcome = meter.pivot(&mut tree, &mut pruned, &takes_part, FINE, most);
+                    outcome = meter.pivot(
+                        &mut tree,
+                        &mut pruned,
+                        &masses,
+                        &takes_part,
+                        FRESH_GAIN,
+                        most,
+                    );
                     tree.reprice(|i, j| pruned.at(i, j));
                     if outcome == Outcome::Limit && !meter.is_spent() {
                         outcome = Outcome::Optimal;
@@ -224,12 +255,19 @@ impl<T: Real> Stairs<'_, T> {
                     solved: false,
                 });
             }
-            Err(mut lines) => meter.pivot(&mut tree, &mut lines, &takes_part, COARSE, usize::MAX),
+            Err(mut lines) => meter.pivot(
+                &mut tree,
+                &mut lines,
+                &masses,
+                &takes_part,
+                GAIN,
+                usize::MAX,
+            ),
         };
-        (outcome == Outcome::Optimal).then(|| Handed {
+        Some(Handed {
             arcs: tree.arcs().filter(|a| a.2 > 0.0).collect(),
             g: tree.heights().iter().map(|h| -h).collect(),
-            solved: true,
+            solved: outcome == Outcome::Optimal,
         })
     }
 

@@ -3,19 +3,14 @@
 use super::finish;
 use super::lines::{Lines, Phase};
 use super::meter::Meter;
-use super::pricing::{Arcs, COARSE, FINE, Outcome, has_gain};
+use super::pricing::{Arcs, Outcome, has_gain};
 use super::start::{self, Masses};
 use super::tree::Tree;
-use crate::marginals::sum;
+
 use crate::plan::{Shape, SparseRows};
-use crate::tiles::{map_ranges, tile_rows};
+use crate::rounding::{BLURRED, FRESH_GAIN, GAIN, STRANDED, sum};
+use crate::tiles::{map_ranges, map_tiles, tile_rows};
 use crate::{Cost, Error, Potentials, Problem, Real, Solution, Status};
-
-/// Stranded mass up to this share of the total is rounding of the masses, not infeasibility.
-const STRANDED: f64 = 2e-14;
-
-/// A relative gap above this says that the prices of an optimal tree are blurred by rounding.
-const BLURRED: f64 = 1e-13;
 
 /// Rounds of the last, fine look at most.
 const POLISHES: usize = 4;
@@ -52,9 +47,10 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             self.lines.phase = Phase::Feasibility;
             let flat = vec![0.0; g.len()];
             let mut tree = start::plant(&arcs, &self.lines, &self.masses, &flat);
-            self.meter.violation = self.stranded(&tree) / total;
-            let outcome = self.pivot(&mut tree, COARSE, usize::MAX);
-            let stranded = self.stranded(&tree);
+            let stranded = self.carried(&tree);
+            self.meter.violation = stranded / total;
+            let outcome = self.pivot(&mut tree, GAIN, usize::MAX);
+            let stranded = self.carried(&tree);
             self.meter.violation = stranded / total;
             if outcome == Outcome::Optimal && stranded > STRANDED * total {
                 return Err(Error::Infeasible { stranded, total });
@@ -106,7 +102,7 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
     fn optimise(&mut self, tree: &mut Tree, near: bool) -> Outcome {
         let mut outcome = Outcome::Optimal;
         if !near {
-            outcome = self.pivot(tree, COARSE, usize::MAX);
+            outcome = self.pivot(tree, GAIN, usize::MAX);
         }
         for _ in 0..POLISHES {
             let lines = &self.lines;
@@ -116,9 +112,9 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             }
             // Gains this small may be rounding that no pivot removes, hence the bounds.
             let most = 64 + tree.rows() + tree.cols();
-            outcome = self.pivot(tree, FINE, most);
+            outcome = self.pivot(tree, FRESH_GAIN, most);
             if outcome == Outcome::Limit && !self.meter.is_spent() {
-                outcome = self.pivot(tree, COARSE, usize::MAX);
+                outcome = self.pivot(tree, GAIN, usize::MAX);
             }
         }
         outcome
@@ -131,7 +127,7 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         let quiet = map_ranges(rows, tile, |rows| {
             let mut lines = self.lines.another();
             let mut rows = rows.filter(|&i| self.takes_part[i]);
-            !rows.any(|i| has_gain(tree, &mut lines, i, FINE))
+            !rows.any(|i| has_gain(tree, &mut lines, i, FRESH_GAIN))
         });
         quiet.into_iter().all(|q| q)
     }
@@ -152,18 +148,20 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
     fn pivot(&mut self, tree: &mut Tree, tolerance: f64, most: usize) -> Outcome {
         let takes_part = &self.takes_part;
         let lines = &mut self.lines;
-        self.meter.pivot(tree, lines, takes_part, tolerance, most)
+        let masses = &self.masses;
+        self.meter
+            .pivot(tree, lines, masses, takes_part, tolerance, most)
     }
 
     /// Mass on forbidden pairs; read in the feasibility phase.
-    fn stranded(&self, tree: &Tree) -> f64 {
+    fn carried(&self, tree: &Tree) -> f64 {
         let on_forbidden = tree.arcs().filter(|&(i, j, _)| self.lines.at(i, j) > 0.0);
         on_forbidden.map(|a| a.2).sum()
     }
 
     /// The answer that the tree stands for.
     pub(super) fn answer<'p>(
-        mut self,
+        self,
         problem: &'p Problem<T, C>,
         tree: Tree,
         outcome: Outcome,
@@ -179,19 +177,28 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         for &(_, j, flow) in &entries {
             sums[j] += flow;
         }
+        let mut given = vec![0.0; self.masses.rows.len()];
+        for &(i, _, flow) in &entries {
+            given[i] += flow;
+        }
         let off = sums.iter().zip(&self.masses.cols);
+        let off = off.chain(given.iter().zip(&self.masses.rows));
         let off: f64 = off.map(|(s, c)| (s - c).abs()).sum();
         let violation = off / problem.marginals().total();
         let (mut rows, mut cols) = self.centred(&tree);
         let heights: Vec<f64> = cols.iter().map(|g| -g).collect();
-        for (i, f) in rows.iter_mut().enumerate() {
-            if !self.takes_part[i] {
-                *f = f64::NEG_INFINITY;
-            } else if outcome != Outcome::Optimal {
-                // An unfinished tree's prices are too high somewhere; lower them to feasibility.
-                *f = self.lines.cheapest(i, &heights, f64::INFINITY).0;
+        let tile = tile_rows(rows.len(), heights.len());
+        map_tiles(&mut rows, tile, |range, rows| {
+            let mut lines = self.lines.another();
+            for (i, f) in range.zip(rows) {
+                if !self.takes_part[i] {
+                    *f = f64::NEG_INFINITY;
+                } else if outcome != Outcome::Optimal {
+                    // An unfinished tree's prices are too high somewhere; lower them to feasibility.
+                    *f = lines.cheapest(i, &heights, f64::INFINITY).0;
+                }
             }
-        }
+        });
         let slack_row = rows.get(n).copied().unwrap_or(f64::NEG_INFINITY);
         let slack_col = cols.get(k).copied().unwrap_or(f64::NEG_INFINITY);
         rows.truncate(n);
@@ -208,7 +215,7 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             Shape::Sparse(SparseRows::new(n, real)),
             status,
             self.meter.pivots,
-            violation,
+            Some(violation),
         )
     }
 }

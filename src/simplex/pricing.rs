@@ -42,12 +42,6 @@ pub(super) trait Arcs {
     }
 }
 
-/// Gains below this share of the terms they are made of are taken for rounding while pivoting.
-pub(super) const COARSE: f64 = 2e-13;
-
-/// The same for the last look, at prices worked out afresh from the tree.
-pub(super) const FINE: f64 = 4e-15;
-
 /// Lines on the short list: few where lines are long, for then each is the best of many arcs; more
 /// where there are many short lines, so that an entering arc still is the best of thousands.
 fn listed(rows: usize, cols: usize) -> usize {
@@ -86,13 +80,13 @@ impl Pricer {
     }
 
     /// Runs to optimality or until `before` a pivot says to stop.
-    pub(super) fn run(
+    pub(super) fn run<A: Arcs>(
         &mut self,
         tree: &mut Tree,
-        arcs: &mut impl Arcs,
+        arcs: &mut A,
         takes_part: &[bool],
         tolerance: f64,
-        mut before: impl FnMut() -> ControlFlow<Outcome>,
+        mut before: impl FnMut(&Tree, &mut A) -> ControlFlow<Outcome>,
     ) -> Outcome {
         let rows = arcs.rows();
         let listed = listed(rows, arcs.cols());
@@ -113,7 +107,7 @@ impl Pricer {
             }
             // Enter the best while there is one.
             while let Some((at, gain)) = self.best(tree, tolerance) {
-                if let ControlFlow::Break(outcome) = before() {
+                if let ControlFlow::Break(outcome) = before(tree, arcs) {
                     return outcome;
                 }
                 let Candidate { row, col, .. } = self.list.swap_remove(at);

@@ -7,11 +7,8 @@
 use super::lines::Lines;
 use super::pricing::Arcs;
 use super::tree::Tree;
-use crate::tiles::{map_ranges, tile_rows};
-use crate::{Cost, Error, Marginals, Real, Side, Slack};
-
-/// What is left of a mass after subtractions is rounding below this share of it.
-const DUST: f64 = 1e-14;
+use crate::rounding::REMAINDER;
+use crate::{Cost, Marginals, Real, Slack};
 
 /// Arcs of each row and of each column that are looked at for a tree at given prices.
 const FEW: usize = 6;
@@ -37,90 +34,6 @@ impl Masses {
             rows: with(rows, slack.row),
             cols: with(cols, slack.col),
         }
-    }
-}
-
-/// Looks at every entry once: NaN and −∞ are errors, and so is a mass all of whose pairs are forbidden.
-pub(super) fn check<T: Real, C: Cost<T>>(
-    lines: &Lines<'_, T, C>,
-    marginals: &Marginals,
-) -> Result<(), Error> {
-    let slack = marginals.slack();
-    let (n, k) = (marginals.rows().len(), marginals.cols().len());
-    let to_slack = slack.col > 0.0 && slack.col_cost < f64::INFINITY;
-    let tiles = map_ranges(n, tile_rows(n, k), |rows| {
-        let mut lines = lines.another();
-        let mut least = vec![T::infinity(); k];
-        for row in rows {
-            let line = lines.line(row);
-            let (sound, open) = survey(line, &mut least);
-            let wrong = |c: &T| c.is_nan() || *c == T::neg_infinity();
-            if !sound && let Some(col) = line.iter().position(wrong) {
-                let value = line[col].widen();
-                return Err(Error::Cost { row, col, value });
-            }
-            let mass = marginals.rows()[row];
-            if mass > 0.0 && !open && !to_slack {
-                return Err(Error::Blocked {
-                    side: Side::Rows,
-                    index: row,
-                    mass,
-                });
-            }
-        }
-        Ok(least)
-    });
-    let mut least = vec![T::infinity(); k];
-    for tile in tiles {
-        for (all, part) in least.iter_mut().zip(tile?) {
-            *all = all.min(part);
-        }
-    }
-    let from_slack = slack.row > 0.0 && slack.row_cost < f64::INFINITY;
-    for (index, (least, &mass)) in least.iter().zip(marginals.cols()).enumerate() {
-        if mass > 0.0 && *least == T::infinity() && !from_slack {
-            return Err(Error::Blocked {
-                side: Side::Cols,
-                index,
-                mass,
-            });
-        }
-    }
-    let corner = slack.corner_cost < f64::INFINITY;
-    let corner = corner && slack.row > 0.0 && slack.col > 0.0;
-    for (side, mass, open) in [
-        (
-            Side::SlackRow,
-            slack.row,
-            corner || slack.row_cost < f64::INFINITY,
-        ),
-        (
-            Side::SlackCol,
-            slack.col,
-            corner || slack.col_cost < f64::INFINITY,
-        ),
-    ] {
-        if mass > 0.0 && !open {
-            return Err(Error::Blocked {
-                side,
-                index: 0,
-                mass,
-            });
-        }
-    }
-    Ok(())
-}
-
-crate::simd::dispatch! {
-    /// Lowers `least` to the line's entries; whether all are numbers or +∞, and whether any is finite.
-    fn survey<T: Real>(line: &[T], least: &mut [T]) -> (bool, bool) {
-        let (mut sound, mut open) = (true, false);
-        for (&c, l) in line.iter().zip(least) {
-            sound &= c > T::neg_infinity();
-            open |= c < T::infinity();
-            *l = if c < *l { c } else { *l };
-        }
-        (sound, open)
     }
 }
 
@@ -271,7 +184,7 @@ impl<'a> Hands<'a> {
     pub(super) fn place_up_to(&mut self, i: usize, j: usize, most: f64) -> f64 {
         let moved = self.left[i].min(self.room[j]).min(most);
         self.arcs.push((i, j, moved));
-        let dust = DUST * self.masses.rows[i].max(self.masses.cols[j]);
+        let dust = REMAINDER * self.masses.rows[i].max(self.masses.cols[j]);
         for rest in [&mut self.left[i], &mut self.room[j]] {
             *rest -= moved;
             if *rest <= dust {
@@ -353,11 +266,16 @@ impl<'a> Hands<'a> {
         }
     }
 
+    /// What is placed, and nothing else.
+    pub(super) fn into_arcs(self) -> Vec<(usize, usize, f64)> {
+        self.arcs
+    }
+
     /// Pairs whoever has no allowed partner left, unless it is dust.
     pub(super) fn finish(mut self) -> Plan {
         let over: f64 = self.left.iter().sum();
         let total: f64 = self.masses.rows.iter().sum();
-        if over <= DUST * total {
+        if over <= REMAINDER * total {
             return Plan {
                 arcs: self.arcs,
                 forbidden: false,

@@ -1,9 +1,9 @@
 //! The loop: sweep, measure, step.
 
 use super::anderson::Anderson;
-use super::stride::{Stride, Verdict};
-use crate::solver::Observer;
-use crate::sweep::{Backend, Target};
+use super::stride::{Judgement, Stride};
+use crate::solver::Guard;
+use crate::sweep::{Backend, CERTAIN, Target, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
 /// When to stop.
@@ -13,7 +13,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) tolerance: f64,
     pub(crate) max_iterations: usize,
     pub(crate) memory: usize,
-    pub(crate) observer: Option<&'a Observer>,
+    pub(crate) guard: &'a Guard<'a>,
     /// Sweeps already spent by an earlier attempt.
     pub(crate) spent: usize,
 }
@@ -81,6 +81,7 @@ pub(crate) fn drive<B: Backend + ?Sized>(
             limits.tolerance.max(ROUGH)
         };
         let mut stage = Stage {
+            place: (s as f64 / stages as f64, 1.0 / stages as f64),
             backend,
             target,
             epsilon,
@@ -108,6 +109,8 @@ struct Stage<'a, B: ?Sized> {
     tolerance: f64,
     limits: &'a Limits<'a>,
     iterations: usize,
+    /// How much of the way lies before this stage, and how much of it this stage is.
+    place: (f64, f64),
 }
 
 impl<B: Backend + ?Sized> Stage<'_, B> {
@@ -236,6 +239,7 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         let mut anderson = Anderson::new(memory);
         let mut g = start;
         let mut violation = self.measure(&g, &mut sums, &mut step)?;
+        let first = violation;
         // The plain successor of the last point accepted, to go back to, and that point's violation.
         let mut plain = vec![0.0; size];
         let mut accepted = violation;
@@ -248,18 +252,17 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         let (mut sober, mut wandering, mut level) = (SOBER, 0usize, 0usize);
         let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
         let status = loop {
-            let progress = Progress {
-                iteration: self.iterations,
-                violation,
-                epsilon: self.epsilon,
-            };
-            if violation <= self.tolerance {
-                if 2.0 * self.backend.resolution() <= self.tolerance {
-                    break Status::Converged;
-                }
-                break Status::Stalled;
+            let resolution = self.backend.resolution();
+            match verdict(violation, resolution, self.tolerance, CERTAIN) {
+                Verdict::Met => break Status::Converged,
+                Verdict::Blurred => break Status::Stalled,
+                Verdict::Missed => {}
             }
-            if Observer::says_stop(self.limits.observer, &progress) {
+            let (iteration, epsilon) = (self.iterations, self.epsilon);
+            let mut progress =
+                Progress::entropic(iteration, violation, first, self.tolerance, epsilon);
+            progress.done = self.place.0 + self.place.1 * progress.done;
+            if self.limits.guard.says_stop(&progress) {
                 break Status::Stopped;
             }
             if self.iterations >= self.limits.max_iterations {
@@ -271,17 +274,17 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
             } else {
                 since_best += 1;
                 wandering += 1;
-                let patience = if self.backend.resolution() > 0.1 * violation {
+                let patience = if resolution > 0.1 * violation {
                     PATIENCE / 10
                 } else {
                     PATIENCE
                 };
-                if since_best > patience && violation < 1e3 * self.backend.resolution().max(1e-15) {
+                if since_best > patience && violation < 1e3 * resolution.max(1e-15) {
                     break Status::Stalled;
                 }
             }
             if let Some(mut on) = stride.take() {
-                if on.judge(self.missing(&sums)) == Verdict::Accepted {
+                if on.judge(self.missing(&sums)) == Judgement::Accepted {
                     accepted = violation;
                     on.go_on(&g, self.direction(&g, &step), self.missing(&sums));
                 }

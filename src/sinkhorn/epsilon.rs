@@ -33,6 +33,13 @@ impl From<f64> for Epsilon {
 }
 
 impl Epsilon {
+    /// The value of the answer.
+    pub(crate) fn last(self) -> f64 {
+        match self {
+            Self::Fixed(epsilon) | Self::Annealed { to: epsilon, .. } => epsilon,
+        }
+    }
+
     /// The values to go through, the last being the one asked for.
     pub(crate) fn stages(self) -> Result<Vec<f64>, Error> {
         match self {
@@ -60,14 +67,14 @@ impl Epsilon {
     }
 }
 
-/// ε and 1/ε must both be numbers one can calculate with.
+/// ε, 1/ε and some hundred times either must be numbers one can calculate with.
 pub(crate) fn check_epsilon(epsilon: f64) -> Result<f64, Error> {
-    if epsilon.is_normal() && epsilon > 0.0 && (1.0 / epsilon).is_normal() && epsilon > 1e-30 {
+    if (1e-300..=1e300).contains(&epsilon) {
         return Ok(epsilon);
     }
     Err(Error::Option {
         name: "epsilon",
         value: epsilon,
-        expected: "a number from 1e-30 to 1e300",
+        expected: "a number from 1e-300 to 1e300",
     })
 }

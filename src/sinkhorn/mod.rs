@@ -15,17 +15,20 @@ mod epsilon;
 mod stride;
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 pub use epsilon::Epsilon;
 
 pub(crate) use driver::{Limits, Outcome, drive};
 pub(crate) use epsilon::check_epsilon;
 
-use crate::cost::Widened;
+use crate::check::Survey;
 use crate::plan::Shape;
-use crate::solver::Observer;
+use crate::solver::{Guard, Watch};
 use crate::sweep::{Absorbed, Backend, Streamed, Target};
-use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+use crate::{
+    Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status, check, digits,
+};
 
 /// What the sweeps of a stored cost do with its exponentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,7 +64,7 @@ pub struct Sinkhorn {
     max_iterations: usize,
     memory: usize,
     kernel: Kernel,
-    observer: Option<Observer>,
+    watch: Watch,
 }
 
 impl Sinkhorn {
@@ -73,7 +76,7 @@ impl Sinkhorn {
             max_iterations: 10_000,
             memory: 10,
             kernel: Kernel::Auto,
-            observer: None,
+            watch: Watch::default(),
         }
     }
 
@@ -124,20 +127,32 @@ impl Sinkhorn {
         mut self,
         callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(Observer::new(callback));
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one sweep. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
         self
     }
 
     /// Solves from rest.
     ///
     /// # Errors
-    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::Blocked`] where the
-    /// cost has no answer.
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
     pub fn solve<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, Target::new(problem.marginals()).rest())
+        let guard = self.watch.begin()?;
+        self.limits(&guard)?;
+        let survey = check::whole(problem)?;
+        self.run(problem, None, &survey, &guard)
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -149,85 +164,88 @@ impl Sinkhorn {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, Target::new(problem.marginals()).start(start)?)
+        let guard = self.watch.begin()?;
+        self.limits(&guard)?;
+        let start = check::columns(start, problem.marginals())?;
+        let survey = check::whole(problem)?;
+        self.run(problem, Some(start), &survey, &guard)
     }
 
-    /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest.
+    /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest. The problem's own
+    /// cost is looked at once, before the first sweep.
     ///
     /// # Errors
     /// As [`solve`](Self::solve), and whatever the backend reports.
-    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Backend>(
+    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Backend + ?Sized>(
         &self,
         problem: &'p Problem<T, C>,
         backend: &mut B,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let shape = [
-            ("backend rows", problem.rows(), backend.rows()),
-            ("backend columns", problem.cols(), backend.cols()),
-        ];
-        for (what, expected, found) in shape {
-            if expected != found {
-                return Err(Error::Length {
-                    what,
-                    expected,
-                    found,
-                });
-            }
-        }
+        let guard = self.watch.begin()?;
+        let limits = self.limits(&guard)?;
+        check_shape(problem, backend)?;
+        check::whole(problem)?;
         let mut target = Target::new(problem.marginals());
         let g = target.rest();
-        let outcome = drive(backend, &mut target, g, &self.limits()?)?;
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, self.epsilon.last()));
+        }
+        let outcome = drive(backend, &mut target, g, &limits)?;
         Ok(answer(problem, &target, outcome))
     }
 
-    fn limits(&self) -> Result<Limits<'_>, Error> {
+    /// The options, checked.
+    pub(crate) fn limits<'a>(&self, guard: &'a Guard<'a>) -> Result<Limits<'a>, Error> {
         check_tolerance(self.tolerance)?;
         Ok(Limits {
             stages: self.epsilon.stages()?,
             tolerance: self.tolerance,
             max_iterations: self.max_iterations,
             memory: self.memory,
-            observer: self.observer.as_ref(),
+            guard,
             spent: 0,
         })
     }
 
-    fn run<'p, T: Real, C: Cost<T>>(
+    /// Solves a problem that was looked at, under a guard that may watch over more than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        g: Vec<f64>,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let mut target = Target::new(problem.marginals());
-        let limits = self.limits()?;
-        // Rounding in T's own arithmetic sets a floor; below it the sweeps run in f64 from the start.
-        let coarse = T::epsilon().widen() > 1e-12 && 8.0 * T::epsilon().widen() > self.tolerance;
-        if !coarse {
-            let (solution, exhausted) =
-                self.on_cpu(problem, problem.cost(), &mut target, g, &limits)?;
-            if !exhausted || T::epsilon().widen() < 1e-12 {
-                return Ok(solution);
-            }
-            let limits = Limits {
-                spent: solution.iterations(),
-                stages: limits.last_stage(),
-                ..limits
-            };
-            let g = target.start(&solution.into_columns())?;
-            let wide = Widened {
-                cost: problem.cost(),
-                scalar: core::marker::PhantomData::<fn() -> T>,
-            };
-            return Ok(self.on_cpu(problem, &wide, &mut target, g, &limits)?.0);
+        let g = start.map_or_else(|| target.rest(), |g| target.fit(g));
+        let epsilon = self.epsilon.last();
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, epsilon));
         }
-        let wide = Widened {
-            cost: problem.cost(),
-            scalar: core::marker::PhantomData::<fn() -> T>,
+        let limits = self.limits(guard)?;
+        let (cost, masses) = (problem.cost(), problem.marginals());
+        if let Some(reduced) = digits::needed(cost, masses, survey, epsilon, self.tolerance) {
+            return self.on_cpu(problem, &reduced, &mut target, g, &limits);
+        }
+        let solution = self.on_cpu(problem, cost, &mut target, g, &limits)?;
+        if solution.status() != Status::Stalled {
+            return Ok(solution);
+        }
+        let Some(reduced) = digits::worthwhile(cost, masses, epsilon, self.tolerance) else {
+            return Ok(solution);
         };
-        Ok(self.on_cpu(problem, &wide, &mut target, g, &limits)?.0)
+        let limits = Limits {
+            spent: solution.iterations(),
+            stages: limits.last_stage(),
+            ..limits
+        };
+        if limits.spent >= limits.max_iterations {
+            return Ok(solution);
+        }
+        let g = target.fit(check::columns(&solution.into_columns(), masses)?);
+        self.on_cpu(problem, &reduced, &mut target, g, &limits)
     }
 
-    /// Drives one of the CPU backends over `cost`, the problem's own or a widened view of it. Also says
-    /// whether it ended because the scalar has no more digits.
+    /// Drives one of the CPU backends over `cost`, the problem's own or a more careful reading of it.
     fn on_cpu<'p, T: Real, C: Cost<T>, S: Real>(
         &self,
         problem: &'p Problem<T, C>,
@@ -235,31 +253,41 @@ impl Sinkhorn {
         target: &mut Target,
         g: Vec<f64>,
         limits: &Limits<'_>,
-    ) -> Result<(Solution<'p, T, C>, bool), Error> {
+    ) -> Result<Solution<'p, T, C>, Error> {
         let masses = problem.marginals().rows();
         let store = match self.kernel {
             Kernel::Auto => cost.is_stored(),
             Kernel::Streamed => false,
             Kernel::Stored => true,
         };
-        if store {
-            finish(problem, target, &mut Absorbed::new(cost, masses), g, limits)
+        let outcome = if store {
+            drive(&mut Absorbed::new(cost, masses), target, g, limits)?
         } else {
-            finish(problem, target, &mut Streamed::new(cost, masses), g, limits)
-        }
+            drive(&mut Streamed::new(cost, masses), target, g, limits)?
+        };
+        Ok(answer(problem, target, outcome))
     }
 }
 
-fn finish<'p, T: Real, C: Cost<T>, B: Backend>(
-    problem: &'p Problem<T, C>,
-    target: &mut Target,
-    backend: &mut B,
-    g: Vec<f64>,
-    limits: &Limits<'_>,
-) -> Result<(Solution<'p, T, C>, bool), Error> {
-    let outcome = drive(backend, target, g, limits)?;
-    let exhausted = outcome.status == Status::Stalled;
-    Ok((answer(problem, target, outcome), exhausted))
+/// Whether a backend has the shape of a problem.
+pub(crate) fn check_shape<T: Real, C: Cost<T>, B: Backend + ?Sized>(
+    problem: &Problem<T, C>,
+    backend: &B,
+) -> Result<(), Error> {
+    let shape = [
+        ("backend rows", problem.rows(), backend.rows()),
+        ("backend columns", problem.cols(), backend.cols()),
+    ];
+    for (what, expected, found) in shape {
+        if expected != found {
+            return Err(Error::Length {
+                what,
+                expected,
+                found,
+            });
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
@@ -279,7 +307,6 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
     target: &Target,
     outcome: Outcome,
 ) -> Solution<'p, T, C> {
-    let k = problem.cols();
     let Outcome {
         g,
         epsilon,
@@ -288,25 +315,47 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
         violation,
         ..
     } = outcome;
+    Solution::new(
+        problem,
+        potentials(target, &g, epsilon),
+        Shape::Gibbs { epsilon },
+        status,
+        iterations,
+        Some(violation),
+    )
+}
+
+/// The answer of a solver that was allowed no sweep: where it would have started. How far off that is shows when asked.
+pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
+    problem: &'p Problem<T, C>,
+    target: &Target,
+    g: Vec<f64>,
+    epsilon: f64,
+) -> Solution<'p, T, C> {
+    Solution::new(
+        problem,
+        potentials(target, &g, epsilon),
+        Shape::Gibbs { epsilon },
+        Status::IterationLimit,
+        0,
+        None,
+    )
+}
+
+/// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
+fn potentials(target: &Target, g: &[f64], epsilon: f64) -> Potentials {
+    let k = g.len() - 1;
     let slack_row = if target.slack.row > 0.0 {
-        target.slack_row(epsilon, &g, &mut vec![0.0; k + 1])
+        target.slack_row(epsilon, g, &mut vec![0.0; k + 1])
     } else {
         f64::NEG_INFINITY
     };
-    let potentials = Potentials {
+    Potentials {
         rows: Vec::new(),
         slack_col: g[k],
         cols: g[..k].to_vec(),
         slack_row,
-    };
-    Solution::new(
-        problem,
-        potentials,
-        Shape::Gibbs { epsilon },
-        status,
-        iterations,
-        violation,
-    )
+    }
 }
 
 impl<T: Real> Solver<T> for Sinkhorn {

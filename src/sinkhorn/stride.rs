@@ -34,7 +34,7 @@ pub(crate) struct Stride {
 
 /// What a measurement says of the step that led to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Judgement {
     Accepted,
     TooFar,
 }
@@ -55,16 +55,16 @@ impl Stride {
     }
 
     /// Judges the step to where the columns want `missing`, and sets the length of the next.
-    pub(crate) fn judge(&mut self, missing: impl Iterator<Item = f64>) -> Verdict {
+    pub(crate) fn judge(&mut self, missing: impl Iterator<Item = f64>) -> Judgement {
         self.taken += 1;
         if self.settling {
             self.settling = false;
-            return Verdict::Accepted;
+            return Judgement::Accepted;
         }
         let slope = dot(missing, &self.direction);
         if slope < -0.5 * self.slope && self.length > 1.0 {
             self.length = (self.length / (GROWTH * GROWTH)).max(1.0);
-            return Verdict::TooFar;
+            return Judgement::TooFar;
         }
         self.settling = self.length > 1.0;
         if slope > 0.5 * self.slope {
@@ -72,7 +72,7 @@ impl Stride {
         } else if slope < 0.25 * self.slope {
             self.length = (self.length / GROWTH).max(1.0);
         }
-        Verdict::Accepted
+        Judgement::Accepted
     }
 
     /// Goes on from an accepted point.
@@ -125,7 +125,7 @@ mod tests {
         while missing(g[0]).abs() > 0.1 {
             stride.next(0.01, &mut g);
             sweeps += 1;
-            if stride.judge([missing(g[0])].into_iter()) == Verdict::Accepted {
+            if stride.judge([missing(g[0])].into_iter()) == Judgement::Accepted {
                 stride.go_on(&g, vec![step(g[0])], [missing(g[0])].into_iter());
             }
             assert!(sweeps < 30, "still at {}", g[0]);

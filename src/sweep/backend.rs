@@ -89,8 +89,9 @@ pub trait Backend {
 
 /// A backend that also gives the curvature of the semi-dual, for Newton's method.
 pub trait Curvature: Backend {
-    /// As [`sweep`](Backend::sweep), and adds `Σ_i P_i P_iᵀ / a_i` into the lower triangle of `hessian`
-    /// (row-major, side `cols + 1`, slack last). Entries below `1e-6` of their row may be left out.
+    /// As [`sweep`](Backend::sweep), and writes `Σ_i P_i P_iᵀ / a_i` over the lower triangle of `hessian`
+    /// (row-major, side `cols + 1`, slack last), whatever was there before. Entries below `1e-6` of their row may be left
+    /// out. [`Newton::solve_on`](crate::Newton::solve_on) drives it.
     ///
     /// # Errors
     /// As [`sweep`](Backend::sweep).
@@ -190,45 +191,49 @@ impl Target {
             .collect()
     }
 
-    /// A caller's potentials, checked and made to fit: columns of no mass are switched off, others that
-    /// were off are switched on.
-    pub(crate) fn start(&self, from: &crate::Potentials) -> Result<Vec<f64>, Error> {
-        let k = self.wanted.len() - 1;
-        if from.cols.len() != k {
-            return Err(Error::Length {
-                what: "starting column potentials",
-                expected: k,
-                found: from.cols.len(),
-            });
-        }
-        let mut g = from.cols.clone();
-        g.push(from.slack_col);
+    /// Potentials (slack last) made to fit: columns of no mass are switched off, others that were off are switched on.
+    pub(crate) fn fit(&self, mut g: Vec<f64>) -> Vec<f64> {
         let missing = |(x, w): (&f64, &f64)| *x == f64::NEG_INFINITY && *w > 0.0;
         let middle = if g.iter().zip(&self.wanted).any(missing) {
             middle(&g)
         } else {
             0.0
         };
-        for (index, (x, &w)) in g.iter_mut().zip(&self.wanted).enumerate() {
-            if x.is_nan() || *x == f64::INFINITY {
-                let side = if index < k {
-                    Side::Cols
-                } else {
-                    Side::SlackCol
-                };
-                return Err(Error::Start {
-                    side,
-                    index,
-                    value: *x,
-                });
-            }
+        for (x, &w) in g.iter_mut().zip(&self.wanted) {
             if w == 0.0 {
                 *x = f64::NEG_INFINITY;
             } else if *x == f64::NEG_INFINITY {
                 *x = middle;
             }
         }
-        Ok(g)
+        g
+    }
+}
+
+/// What a violation says about a tolerance: the one place where an entropic solver's status is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Within the tolerance, whatever rounding did.
+    Met,
+    /// Within the tolerance by the numbers, but rounding may have made them up.
+    Blurred,
+    /// Not yet.
+    Missed,
+}
+
+/// Rounding of every entry by `resolution` moves the sums by that share of the mass, on both sides of the difference.
+pub(crate) const CERTAIN: f64 = 2.0;
+
+/// Judges a violation that was measured with entries of this relative `resolution`. It must stay below the tolerance by
+/// `margin` resolutions: [`CERTAIN`], or zero where the number itself is what counts.
+pub(crate) fn verdict(violation: f64, resolution: f64, tolerance: f64, margin: f64) -> Verdict {
+    let sharp = 2.0 * resolution <= tolerance;
+    if sharp && violation + margin * resolution <= tolerance {
+        Verdict::Met
+    } else if violation <= tolerance && (2.0 + margin) * resolution > tolerance {
+        Verdict::Blurred
+    } else {
+        Verdict::Missed
     }
 }
 

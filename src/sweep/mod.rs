@@ -24,4 +24,4 @@ pub use backend::{Backend, Curvature, Scaling};
 pub use conformance::{Deviation, conformance};
 pub use streamed::Streamed;
 
-pub(crate) use backend::{Target, diagnose_row};
+pub(crate) use backend::{CERTAIN, Target, Verdict, diagnose_row, verdict};

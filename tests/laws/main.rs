@@ -12,6 +12,7 @@ mod common;
 
 mod backends;
 mod edges;
+mod honesty;
 mod label_allocation;
 mod methods;
 mod statements;

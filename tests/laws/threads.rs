@@ -25,7 +25,7 @@ fn fingerprint(problem: &Question<'_>, solver: &impl Solver<f32>) -> Vec<u64> {
     );
     bits.extend(solution.potentials().cols.iter().map(|g| g.to_bits()));
     bits.extend(solution.potentials().rows.iter().map(|f| f.to_bits()));
-    bits.extend(solution.plan().row(17).iter().map(|p| p.to_bits()));
+    bits.extend(solution.plan().row(17).unwrap().iter().map(|p| p.to_bits()));
     bits
 }
 

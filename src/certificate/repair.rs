@@ -19,7 +19,7 @@ const SHARES: [f64; 3] = [0.01, 0.1, 1.0];
 const MOST_PAIRS: usize = 1 << 24;
 
 /// A plan with sums that are at most the marginals: what it costs and how much it puts where.
-pub(super) struct Underfull<'a> {
+pub(super) struct Deficient<'a> {
     pub(super) price: f64,
     /// Mass in each row, slack row last.
     pub(super) rows: &'a [f64],
@@ -28,7 +28,7 @@ pub(super) struct Underfull<'a> {
 }
 
 /// The cost of a feasible plan next to `plan`; +∞ where none is found.
-pub(super) fn refill<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &Underfull<'_>) -> f64 {
+pub(super) fn repair<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &Deficient<'_>) -> f64 {
     let (n, k) = (problem.rows(), problem.cols());
     if n.checked_mul(k).is_none_or(|pairs| pairs > MOST_PAIRS) {
         return f64::INFINITY;
