@@ -38,7 +38,7 @@ struct Num(f64);
 impl fmt::Display for Num {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.0.abs();
-        if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {
+        if size != 0.0 && size.is_finite() && !(1e-6..1e15).contains(&size) {
             write!(f, "{:e}", self.0)
         } else {
             write!(f, "{}", self.0)

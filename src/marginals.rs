@@ -96,7 +96,8 @@ impl Marginals {
     ///
     /// # Errors
     /// [`Error::Mass`] for a NaN, negative or infinite mass, [`Error::NoMass`] where all are zero,
-    /// [`Error::Unbalanced`] where the totals differ by more than [`Real::MASS_TOLERANCE`] relative,
+    /// [`Error::Unbalanced`] where the totals differ by more than [`Real::MASS_TOLERANCE`] relative (more than one unit in
+    /// the last place of `f32` where `f32` holds all masses),
     /// [`Error::Empty`] for an empty side.
     pub fn balanced<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
         Self::with_slack(rows, cols, Slack::NONE)
@@ -258,7 +259,7 @@ impl Marginals {
                 cols: 0,
             });
         }
-        let fitted = fit(self.supply, cols, slack, M::MASS_TOLERANCE)?;
+        let fitted = fit(&self.rows, self.supply, cols, slack, M::MASS_TOLERANCE)?;
         (self.cols, self.slack, self.total) = fitted;
         Ok(())
     }
@@ -276,7 +277,7 @@ impl Marginals {
             });
         }
         let supply = sum(&rows);
-        let (cols, slack, total) = fit(supply, cols, slack, relative)?;
+        let (cols, slack, total) = fit(&rows, supply, cols, slack, relative)?;
         Ok(Self {
             rows,
             cols,
@@ -338,8 +339,9 @@ fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
         .collect()
 }
 
-/// Columns and slack that balance rows of mass `supply`, and the total of either side.
+/// Columns and slack that balance rows of total mass `supply`, and the total of either side.
 fn fit(
+    rows: &[f64],
     supply: f64,
     mut cols: Vec<f64>,
     mut slack: Slack,
@@ -376,8 +378,14 @@ fn fit(
             });
         }
     }
-    let tolerance = relative * row_total.max(col_total);
-    if (row_total - col_total).abs() > tolerance {
+    let largest = row_total.max(col_total);
+    let tolerance = relative * largest;
+    let difference = (row_total - col_total).abs();
+    // Masses that `f32` holds were most likely rounded to it: half a unit in the last place on either side.
+    let rounded = |m: &f64| f64::from(*m as f32) == *m;
+    let explained =
+        || difference <= f64::from(f32::EPSILON) * largest && rows.iter().chain(&cols).all(rounded);
+    if difference > tolerance && !explained() {
         return Err(Error::Unbalanced {
             rows: row_total,
             cols: col_total,

@@ -26,8 +26,7 @@ pub trait Real:
     Float + NumAssign + Sum + Debug + Display + Default + Send + Sync + private::Sealed + 'static
 {
     /// Largest relative difference of two mass totals that is still taken for rounding in data of
-    /// this type: `1e-4` for `f32`, which may have been summed in `f32`; for `f64` one unit in the last place of `f32`
-    /// (1.2e-7), since masses often come from there.
+    /// this type: `1e-4` for `f32`, which may have been summed in `f32`, and `1e-8` for `f64`.
     const MASS_TOLERANCE: f64;
 
     /// Costs larger than this in size, other than +∞, are refused: `1e36` for `f32`, `1e250` for `f64`. Below it
@@ -67,7 +66,7 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
-    const MASS_TOLERANCE: f64 = f32::EPSILON as f64;
+    const MASS_TOLERANCE: f64 = 1e-8;
     const LARGEST_COST: f64 = 1e250;
 
     #[inline(always)]

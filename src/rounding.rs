@@ -89,7 +89,10 @@ impl Sum {
     /// Adds another sum.
     pub(crate) fn merge(&mut self, other: Self) {
         self.add(other.total);
-        self.add(other.carry);
+        // Past the largest number the carry is ∞ − ∞, and says nothing.
+        if other.carry.is_finite() {
+            self.add(other.carry);
+        }
     }
 
     /// The sum.
@@ -126,5 +129,10 @@ mod tests {
         both.merge(other);
         both.add(-1e16);
         assert_eq!(both.value(), 1.0);
+        let mut endless = Sum::default();
+        [1.0, f64::INFINITY, 2.0].map(|x| endless.add(x));
+        both.merge(endless);
+        both.merge(Sum::default());
+        assert_eq!(both.value(), f64::INFINITY);
     }
 }

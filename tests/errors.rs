@@ -206,6 +206,7 @@ fn masses_that_were_rounded_to_f32() {
     let seventh = f64::from(1.0f32 / 7.0);
     let marginals = Marginals::balanced(&[seventh; 7], &[0.5, 0.5]).unwrap();
     assert!((marginals.cols().iter().sum::<f64>() - 7.0 * seventh).abs() < 1e-15);
+    assert!(Marginals::balanced(&[0.5, 0.5], &[0.5, 0.500_000_02]).is_err());
     assert!(Marginals::balanced(&[0.5, 0.5], &[0.5, 0.500_001]).is_err());
     assert!(Marginals::balanced_within(&[0.5, 0.5], &[0.5, 0.500_001], 1e-5).is_ok());
     for tolerance in [-0.1, 1.0, f64::NAN, INF] {

@@ -31,7 +31,7 @@ impl Outlook {
         }
         // What stands in for "forbidden" says nothing about the costs that are paid.
         let dear = prohibitive(&lines, k);
-        let paid = |c: T, low: f64| Some(c.widen()).filter(|c| c - low <= dear);
+        let paid = |c: T, low: f64| Some(c.widen()).filter(|c| c.is_finite() && c - low <= dear);
         // Potentials make up for what a column is dearer than others to all rows alike: entries that are far
         // from the row's best now may not be so in the end.
         let (mut sums, mut counts) = (vec![0.0; k], vec![0.0f64; k]);
@@ -141,6 +141,14 @@ mod tests {
 
     use super::*;
     use crate::Dense;
+
+    #[test]
+    fn forbidden_pairs_span_nothing() {
+        let inf = f64::INFINITY;
+        let costs = [0.0, inf, 3.0, 1.0, 2.0, inf, inf, inf, inf];
+        let outlook = Outlook::new(&Dense::new(&costs, 3, 3).unwrap(), 0.01);
+        assert_eq!(outlook.spread, 0.5 * (3.0 + 1.0) / 3.0);
+    }
 
     #[test]
     fn what_columns_cost_all_rows_alike_hides_nothing() {
