@@ -26,7 +26,16 @@ impl Survey {
     pub(crate) fn range(&self) -> f64 {
         (self.greatest - self.least).max(0.0)
     }
+
+    /// Whether rounding the largest finite cost in `T` could move entries of a plan by more than a share of the tolerance.
+    pub(crate) fn is_coarse<T: Real>(&self, epsilon: f64, tolerance: f64) -> bool {
+        let largest = self.least.abs().max(self.greatest.abs());
+        T::epsilon().widen() * largest / epsilon > COARSE * tolerance
+    }
 }
+
+/// Share of the tolerance that rounding of the costs may take before they are read more carefully.
+const COARSE: f64 = 0.125;
 
 /// Looks at every entry once, unless the cost knows its range, and at the slack.
 pub(crate) fn survey<T: Real, C: Cost<T> + ?Sized>(

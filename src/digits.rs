@@ -8,9 +8,6 @@ use crate::check::Survey;
 use crate::cost::Reduced;
 use crate::{Cost, Marginals, Real};
 
-/// Share of the tolerance that rounding of the costs may take before they are read more carefully.
-const SHARE: f64 = 0.125;
-
 /// ε and masses that `f32` can calculate with, and their inverses.
 const NARROW: core::ops::Range<f64> = 1e-25..1e25;
 
@@ -39,13 +36,16 @@ pub(crate) fn needed<'a, T: Real, C: Cost<T> + ?Sized>(
     if !is_wide_enough::<T>(marginals, epsilon, tolerance) {
         return Some(Reduced::new(cost, slack));
     }
-    let blur = |size: f64| T::epsilon().widen() * size / epsilon > SHARE * tolerance;
-    let largest = survey.least.abs().max(survey.greatest.abs());
-    if slack || !blur(largest) {
+    if slack || !survey.is_coarse::<T>(epsilon, tolerance) {
         return None;
     }
     let reduced = Reduced::new(cost, false);
-    blur(reduced.largest_minimum()).then_some(reduced)
+    let minima = Survey {
+        least: 0.0,
+        greatest: reduced.largest_minimum(),
+        ..*survey
+    };
+    minima.is_coarse::<T>(epsilon, tolerance).then_some(reduced)
 }
 
 /// The cost as it is worth reading once more after a solver has run out of digits.

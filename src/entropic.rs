@@ -164,7 +164,7 @@ impl Entropic {
             let other = self
                 .sinkhorn_first(&turned, choice, &survey, &guard)
                 .map_err(Error::transposed)?;
-            return turned_back(problem, self.tolerance, other);
+            return turned_back(problem, &survey, self.tolerance, other);
         }
         self.sinkhorn_first(problem, choice, &survey, &guard)
     }

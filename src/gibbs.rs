@@ -21,7 +21,16 @@ pub(crate) struct Gibbs<'a> {
     pub(crate) slack: f64,
 }
 
-impl Gibbs<'_> {
+impl<'a> Gibbs<'a> {
+    /// The plan of a sweep.
+    pub(crate) fn at(scaling: &Scaling<'a>) -> Self {
+        Self {
+            epsilon: scaling.epsilon,
+            cols: scaling.cols,
+            slack: scaling.slack,
+        }
+    }
+
     /// Writes the row of mass `mass` with the given costs; returns the mass that goes to the slack
     /// column and the row's potential `f_i = ε (ln a_i − ln Z_i)`.
     ///

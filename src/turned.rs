@@ -3,16 +3,18 @@
 //! Solvers work on the column potentials. Where there are many more columns than rows, the transposed question has
 //! far fewer unknowns.
 
+use crate::check::Survey;
 use crate::cost::{Reduced, Transposed};
 use crate::sinkhorn::{Outcome, answer};
 use crate::sweep::{Backend, CERTAIN, Streamed, Target, Verdict, verdict};
-use crate::{Cost, Error, Problem, Real, Solution, Status};
+use crate::{Cost, Error, Problem, Real, Solution, Status, digits};
 
 /// Turns the entropic answer to the transposed problem back: one sweep the right way round makes the rows exact again,
 /// which can only lower the violation, but for rounding. What the sweep measures decides the status anew; it is no
 /// iteration and is not counted as one.
 pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
+    survey: &Survey,
     tolerance: f64,
     other: Solution<'_, T, Transposed<&C>>,
 ) -> Result<Solution<'p, T, C>, Error> {
@@ -20,21 +22,25 @@ pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
     let mut target = Target::new(problem.marginals());
     let g = target.fit(columns(&other, epsilon)?);
     let mut sums = vec![0.0; g.len()];
-    let measured = |target: &mut Target, backend: &mut dyn Backend, sums: &mut [f64]| {
-        backend.sweep(&target.scaling(epsilon, &g), sums)?;
-        target.add_slack_row(epsilon, &g, sums);
-        let violation = target.violation(sums);
-        let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
-        Ok::<_, Error>((violation, verdict))
-    };
     let masses = problem.marginals().rows();
-    let mut plain = Streamed::new(problem.cost(), masses);
-    let (mut violation, mut verdict) = measured(&mut target, &mut plain, &mut sums)?;
-    if status == Status::Converged && verdict != Verdict::Met {
+    let mut measured = |backend: &mut dyn Backend| {
+        measure(backend, &mut target, epsilon, &g, &mut sums, tolerance)
+    };
+    let needed = digits::needed(
+        problem.cost(),
+        problem.marginals(),
+        survey,
+        epsilon,
+        tolerance,
+    );
+    let (mut violation, mut verdict) = match &needed {
+        Some(reduced) => measured(&mut Streamed::new(reduced, masses))?,
+        None => measured(&mut Streamed::new(problem.cost(), masses))?,
+    };
+    if status == Status::Converged && verdict != Verdict::Met && needed.is_none() {
         // It was met the other way round: a more careful look is worth it before it is taken back.
         let reduced = Reduced::new(problem.cost(), problem.marginals().slack().col > 0.0);
-        let mut careful = Streamed::new(&reduced, masses);
-        (violation, verdict) = measured(&mut target, &mut careful, &mut sums)?;
+        (violation, verdict) = measured(&mut Streamed::new(&reduced, masses))?;
     }
     let status = match (status, verdict) {
         // Its own steps would have ended here.
@@ -51,6 +57,22 @@ pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
         sums,
     };
     Ok(answer(problem, &target, outcome))
+}
+
+/// What one sweep at `g` (slack last) says: the violation, and what that is worth.
+pub(crate) fn measure(
+    backend: &mut dyn Backend,
+    target: &mut Target,
+    epsilon: f64,
+    g: &[f64],
+    sums: &mut [f64],
+    tolerance: f64,
+) -> Result<(f64, Verdict), Error> {
+    backend.sweep(&target.scaling(epsilon, g), sums)?;
+    target.add_slack_row(epsilon, g, sums);
+    let violation = target.violation(sums);
+    let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
+    Ok((violation, verdict))
 }
 
 /// Column potentials of the problem, slack last: the row potentials of its transpose. Only their differences matter, so

@@ -436,6 +436,12 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                     *p = unplaced(c, sum, c, slack.row_cost);
                 }
                 out[k] = unplaced(slack.col, real[k], m.total(), slack.corner_cost);
+                // Where a solve was cut short the columns may be short of more than there is: what the slack row does not
+                // have it cannot give.
+                let given = sum(out);
+                if given > slack.row {
+                    out.iter_mut().for_each(|p| *p *= slack.row / given);
+                }
             }
         }
     }

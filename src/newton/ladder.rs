@@ -46,10 +46,11 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
         let patient = solved.is_some_and(|s| s < 1.2 * here) || here > 1e12 * epsilon;
         // On the way one sweep is kept, to say in the end how far off that is at the ε asked for.
         let most = limits.max_iterations - usize::from(!last);
-        let cap = if patient {
+        // Another rung takes a sweep there and one back here.
+        let cap = if patient || iterations + TRY + 2 > most {
             most
         } else {
-            most.min(iterations + TRY)
+            iterations + TRY
         };
         let rung = Limits {
             tolerance: if last { limits.tolerance } else { rough },

@@ -26,12 +26,13 @@ use sample::Sampled;
 pub(crate) use step::Step;
 
 use crate::check::Survey;
+use crate::gibbs::Gibbs;
 use crate::sinkhorn::{
     Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
 };
 use crate::solver::{Guard, Watch};
-use crate::sweep::{Backend, CERTAIN, Curvature, Streamed, Target};
-use crate::turned::turned_back;
+use crate::sweep::{CERTAIN, Curvature, Streamed, Target, Verdict};
+use crate::turned::{measure, turned_back};
 use crate::{
     Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status, check,
     digits,
@@ -225,34 +226,26 @@ impl Newton {
         }
         // Wide: the same on the transposed question.
         let turned = problem.transposed();
-        let start = match start {
-            None => None,
-            Some(g) => Some(self.rows_of(problem, g)?),
-        };
+        let start = start.map(|g| self.rows_of(problem, g));
         let other = self
             .tall(&turned, start, spent, survey, guard)
             .map_err(Error::transposed)?;
-        turned_back(problem, self.tolerance, other)
+        turned_back(problem, survey, self.tolerance, other)
     }
 
     /// Row potentials that belong to column potentials: the start of the transposed problem.
-    fn rows_of<T: Real, C: Cost<T>>(
-        &self,
-        problem: &Problem<T, C>,
-        g: Vec<f64>,
-    ) -> Result<Vec<f64>, Error> {
+    fn rows_of<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>, g: Vec<f64>) -> Vec<f64> {
         let target = Target::new(problem.marginals());
-        let mut backend = Streamed::new(problem.cost(), problem.marginals().rows());
-        let mut sums = vec![0.0; g.len()];
-        backend.sweep(&target.scaling(self.epsilon, &g), &mut sums)?;
         let mut f = vec![0.0; problem.rows() + 1];
-        backend.row_potentials(&mut f[..problem.rows()])?;
+        let gibbs = Gibbs::at(&target.scaling(self.epsilon, &g));
+        let masses = problem.marginals().rows();
+        gibbs.row_potentials(problem.cost(), masses, &mut f[..problem.rows()]);
         f[problem.rows()] = if target.slack.row > 0.0 {
-            target.slack_row(self.epsilon, &g, &mut sums)
+            target.slack_row(self.epsilon, &g, &mut vec![0.0; g.len()])
         } else {
             f64::NEG_INFINITY
         };
-        Ok(f)
+        f
     }
 
     fn tall<'p, T: Real, C: Cost<T>>(
@@ -267,10 +260,18 @@ impl Newton {
         let (cost, marginals) = (problem.cost(), problem.marginals());
         let (epsilon, tolerance) = (self.epsilon, self.tolerance);
         if let Some(reduced) = digits::needed(cost, marginals, survey, epsilon, tolerance) {
-            let outcome = self.over(&reduced, marginals, &mut target, start, spent, guard)?;
+            let outcome = self.over(
+                &reduced,
+                marginals,
+                &mut target,
+                start,
+                spent,
+                survey,
+                guard,
+            )?;
             return Ok(answer(problem, &target, outcome));
         }
-        let outcome = self.over(cost, marginals, &mut target, start, spent, guard)?;
+        let outcome = self.over(cost, marginals, &mut target, start, spent, survey, guard)?;
         if outcome.status != Status::Stalled || outcome.iterations >= self.max_iterations {
             return Ok(answer(problem, &target, outcome));
         }
@@ -279,11 +280,20 @@ impl Newton {
             return Ok(answer(problem, &target, outcome));
         };
         let (start, spent) = (Some(outcome.g), outcome.iterations);
-        let outcome = self.over(&reduced, marginals, &mut target, start, spent, guard)?;
+        let outcome = self.over(
+            &reduced,
+            marginals,
+            &mut target,
+            start,
+            spent,
+            survey,
+            guard,
+        )?;
         Ok(answer(problem, &target, outcome))
     }
 
     /// Solves over a cost, the problem's own or a more careful reading of it.
+    #[allow(clippy::too_many_arguments)]
     fn over<T: Real, C: Cost<T>>(
         &self,
         cost: &C,
@@ -291,6 +301,7 @@ impl Newton {
         target: &mut Target,
         start: Option<Vec<f64>>,
         spent: usize,
+        survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Outcome, Error> {
         let outlook = Outlook::new(cost, self.epsilon);
@@ -302,7 +313,39 @@ impl Newton {
         let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, guard);
         let faint = LEFT_OUT * self.tolerance;
         let mut backend = outlook.backend(cost, marginals.rows(), faint);
-        descend(&mut *backend, target, g, self.epsilon, spent, &limits)
+        let mut outcome = descend(&mut *backend, target, g, self.epsilon, spent, &limits)?;
+        drop(backend);
+        if outcome.status == Status::Converged
+            && survey.is_coarse::<T>(self.epsilon, self.tolerance)
+        {
+            self.look_again(cost, marginals, target, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Lists know how large the potentials are that they blur, not how large the costs: where those could matter, a plain sweep
+    /// has the last word.
+    fn look_again<T: Real, C: Cost<T>>(
+        &self,
+        cost: &C,
+        marginals: &Marginals,
+        target: &mut Target,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let mut plain = Streamed::new(cost, marginals.rows());
+        let (violation, verdict) = measure(
+            &mut plain,
+            target,
+            self.epsilon,
+            &outcome.g,
+            &mut outcome.sums,
+            self.tolerance,
+        )?;
+        outcome.violation = violation;
+        if verdict != Verdict::Met {
+            outcome.status = Status::Stalled;
+        }
+        Ok(())
     }
 
     /// Potentials to begin with: small samples first, ε annealed on the smallest.

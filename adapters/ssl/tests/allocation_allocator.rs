@@ -5,7 +5,7 @@ mod allocation_common;
 
 use allocation_common::{Rng, paper_sinkhorn, predictions};
 use earthmover_ssl::Error;
-use earthmover_ssl::allocation::{Bounds, CostStorage, LabelAllocator};
+use earthmover_ssl::allocation::{Bounds, ConstrainedAllocation, CostStorage, LabelAllocator};
 
 fn all(n: usize) -> Vec<usize> {
     (0..n).collect()
@@ -275,6 +275,10 @@ fn refuses_and_stays_as_it_was() {
     assert!(allocator.set_row_bounds(Some(vec![0.0; 10])).is_err());
     let mut out = vec![9.0; 6];
     assert!(allocator.targets(&bad(f32::NAN), &mut out).is_err());
+    assert!(matches!(
+        allocator.targets(&[-1.0; 6], &mut out),
+        Err(Error::NotNormalised { row: 0, .. })
+    ));
     assert!(allocator.targets(&log_p[1..], &mut out[1..]).is_err());
     assert!(allocator.plan_rows(&[0, 11], &mut out).is_err());
     assert_eq!(out, [9.0; 6]);
@@ -292,7 +296,17 @@ fn refuses_and_stays_as_it_was() {
         Err(Error::NoExamples)
     ));
     assert!(LabelAllocator::options(usize::MAX, 3).build().is_err());
-    assert!(LabelAllocator::options(5, 3).gamma(0.0).build().is_err());
+    // By the name that the caller knows it by, not by the core's ε = 1/γ.
+    for gamma in [0.0, -1.0, 1e-301, 1e301, f64::INFINITY, f64::NAN] {
+        assert!(matches!(
+            LabelAllocator::options(5, 3).gamma(gamma).build(),
+            Err(Error::Option { name: "gamma", .. })
+        ));
+        assert!(matches!(
+            ConstrainedAllocation::new(3).gamma(gamma).solve(&log_p),
+            Err(Error::Option { name: "gamma", .. })
+        ));
+    }
     assert!(
         LabelAllocator::options(5, 3)
             .tolerance(f64::NAN)

@@ -84,7 +84,7 @@ impl AllocatorOptions {
     /// # Errors
     /// [`Error::Classes`] for fewer than two classes, [`Error::NoExamples`], [`Error::Length`] for bounds
     /// that do not fit, [`Error::LowerBound`] for lower bounds, [`Error::Bound`] for row bounds outside
-    /// [0, 1], [`Error::Option`] for a γ or tolerance that is not a positive number.
+    /// [0, 1], [`Error::Option`] for a γ that is not from 1e-300 to 1e300 or a tolerance that is not a positive number.
     pub fn build(self) -> Result<LabelAllocator, Error> {
         let (n, k) = (self.examples, self.classes);
         let cells = check_shape(n, k)?;
@@ -181,15 +181,7 @@ impl LabelAllocator {
         let examples = costs.len() / classes;
         check_bounds(&bounds, classes)?;
         check_row_bounds(row_bounds.as_deref(), examples)?;
-        for (name, value) in [("gamma", settings.gamma), ("tolerance", settings.tolerance)] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(Error::Option {
-                    name,
-                    value,
-                    expected: "a positive number",
-                });
-            }
-        }
+        check_settings(settings.gamma, settings.tolerance)?;
         share("rho", rho)?;
         let supply = supply(row_bounds.as_deref(), examples);
         let masses = Masses::new(&bounds, examples, supply, rho);
@@ -326,7 +318,7 @@ impl LabelAllocator {
     ///
     /// # Errors
     /// [`Error::Length`] where the slices differ or do not hold whole rows, [`Error::LogProbability`] for a
-    /// NaN or positive value. `out` is untouched then.
+    /// NaN or positive value, [`Error::NotNormalised`] for probabilities that do not sum to one. `out` is untouched then.
     pub fn targets(&self, log_probs: &[f32], out: &mut [f32]) -> Result<(), Error> {
         let k = self.classes();
         check_length(
@@ -336,7 +328,7 @@ impl LabelAllocator {
         )?;
         check_length("targets", log_probs.len(), out.len())?;
         for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
-            check_values(row, log_p)?;
+            check_row(row, log_p)?;
         }
         let mut weights = vec![0.0; k];
         for (log_p, q) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {
@@ -512,13 +504,31 @@ fn check_row_bounds(row_bounds: Option<&[f64]>, examples: usize) -> Result<(), E
     Ok(())
 }
 
+/// γ, whose inverse is the core's ε, and the tolerance.
+pub(crate) fn check_settings(gamma: f64, tolerance: f64) -> Result<(), Error> {
+    let refused = |name, value, expected| {
+        Err(Error::Option {
+            name,
+            value,
+            expected,
+        })
+    };
+    if !(1e-300..=1e300).contains(&gamma) {
+        return refused("gamma", gamma, "a number from 1e-300 to 1e300");
+    }
+    if !(tolerance.is_finite() && tolerance > 0.0) {
+        return refused("tolerance", tolerance, "a positive number");
+    }
+    Ok(())
+}
+
 /// A = Σ a_i.
 fn supply(row_bounds: Option<&[f64]>, examples: usize) -> f64 {
     row_bounds.map_or(examples as f64, |a| a.iter().sum())
 }
 
 /// Rejects what is not the logarithm of a number in [0, 1], up to rounding.
-pub(crate) fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
+fn check_values(row: usize, log_p: &[f32]) -> Result<(), Error> {
     let fine = |l: &f32| *l <= SUM_TOLERANCE as f32; // false for NaN
     // Without an early way out, so that it vectorises.
     if log_p.iter().fold(true, |all, l| all & fine(l)) {

@@ -17,7 +17,7 @@
 use earthmover::{Certificate, Dense, Status, flow::BoundedTransport};
 
 use super::Bounds;
-use super::allocator::{COST_CEILING, check_length, check_row, check_shape, check_values};
+use super::allocator::{COST_CEILING, check_length, check_row, check_settings, check_shape};
 use super::certify::certify;
 use super::dykstra::{Acceleration, Question, project, project_row};
 use super::laminar::{Interval, Tree};
@@ -149,15 +149,7 @@ impl ConstrainedAllocation {
     /// [`Error::Crossed`], [`Error::Option`] for values out of range; [`Error::NotLaminar`] for groups that
     /// overlap; [`Error::Infeasible`] for bounds that contradict each other.
     pub fn solve(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
-        for (name, value) in [("gamma", self.gamma), ("tolerance", self.tolerance)] {
-            if !(value.is_finite() && value > 0.0) {
-                return Err(Error::Option {
-                    name,
-                    value,
-                    expected: "a positive number",
-                });
-            }
-        }
+        check_settings(self.gamma, self.tolerance)?;
         let posed = self.pose(log_probs)?;
         let answer = project(
             &posed.question(),
@@ -434,7 +426,7 @@ impl ConstrainedSolution {
     ///
     /// # Errors
     /// [`Error::Length`] where the slices differ or do not hold whole rows, [`Error::LogProbability`] for a
-    /// NaN or positive value. `out` is untouched then.
+    /// NaN or positive value, [`Error::NotNormalised`] for probabilities that do not sum to one. `out` is untouched then.
     pub fn targets(&self, log_probs: &[f32], out: &mut [f32]) -> Result<(), Error> {
         let k = self.offsets.len();
         check_length(
@@ -444,7 +436,7 @@ impl ConstrainedSolution {
         )?;
         check_length("targets", log_probs.len(), out.len())?;
         for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
-            check_values(row, log_p)?;
+            check_row(row, log_p)?;
         }
         let mut row = vec![0.0; k];
         for (log_p, out) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {

@@ -123,6 +123,23 @@ pub enum TrainError {
         /// What is known about it.
         message: String,
     },
+    /// The thread in which a method updates its labels panicked: a fault of the method, not of the data.
+    #[error("the thread that updates the labels panicked at step {step}: {message}")]
+    Labels {
+        /// The step.
+        step: u64,
+        /// What it panicked with.
+        message: String,
+    },
+}
+
+/// What a thread panicked with, in words.
+pub(super) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
 }
 
 fn kept(checkpoint: Option<&Path>) -> String {

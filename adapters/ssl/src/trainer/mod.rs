@@ -31,6 +31,7 @@ use std::time::Instant;
 use candle_core::{Device, Tensor};
 
 pub use error::TrainError;
+use error::panic_message;
 pub use folder::Recorded;
 pub use model_spec::ModelSpec;
 pub use records::{ClassRecord, Evaluation, StepRecord, Summary, Watch};
@@ -497,8 +498,9 @@ impl Trainer {
                     let gradients = loss.0.backward();
                     (beside.join(), gradients)
                 });
-                updated.map_err(|_| TrainError::Prefetch {
-                    message: "label allocation panicked".to_owned(),
+                updated.map_err(|payload| TrainError::Labels {
+                    step: self.step,
+                    message: panic_message(&*payload),
                 })??;
                 gradients.map_err(memory)?
             }
