@@ -27,6 +27,22 @@ impl Survey {
         (self.greatest - self.least).max(0.0)
     }
 
+    /// How far finite costs are apart at most, those of slack that carries mass included.
+    pub(crate) fn span(&self, marginals: &Marginals) -> f64 {
+        let slack = marginals.slack();
+        let (mut least, mut greatest) = (self.least, self.greatest);
+        for (mass, cost) in [
+            (slack.row, slack.row_cost),
+            (slack.col, slack.col_cost),
+            (slack.row.min(slack.col), slack.corner_cost),
+        ] {
+            if mass > 0.0 && cost.is_finite() {
+                (least, greatest) = (least.min(cost), greatest.max(cost));
+            }
+        }
+        (greatest - least).max(0.0)
+    }
+
     /// Whether rounding the largest finite cost in `T` could move entries of a plan by more than a share of the tolerance.
     pub(crate) fn is_coarse<T: Real>(&self, epsilon: f64, tolerance: f64) -> bool {
         let largest = self.least.abs().max(self.greatest.abs());
@@ -290,6 +306,9 @@ pub(crate) fn entries<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Result<Su
     Ok(survey)
 }
 
+/// Potentials are of the size of ε times a logarithm, and their sums with costs must be numbers.
+pub(crate) const LARGEST_START: f64 = 1e304;
+
 /// Starting potentials of the columns, slack last: of the right length, each a number or −∞ (which says nothing). The
 /// slack's counts only where it carries mass.
 pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f64>, Error> {
@@ -301,8 +320,7 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
             found: from.cols.len(),
         });
     }
-    let fine =
-        |value: f64| value == f64::NEG_INFINITY || value.abs() <= <f64 as Real>::LARGEST_COST;
+    let fine = |value: f64| value == f64::NEG_INFINITY || value.abs() <= LARGEST_START;
     if let Some(index) = from.cols.iter().position(|&g| !fine(g)) {
         return Err(Error::Start {
             side: Side::Cols,

@@ -300,7 +300,7 @@ pub enum Error {
     /// A starting potential is NaN, +∞ or too large to calculate with.
     #[error(
         "the starting potential of {side} {index} is {}; it must be a number of at most {:e} in size, or -inf",
-        Num(*value), <f64 as crate::Real>::LARGEST_COST
+        Num(*value), crate::check::LARGEST_START
     )]
     Start {
         /// The side of the potential.

@@ -21,6 +21,13 @@ pub(crate) const DUAL: f64 = 4.0 * f64::EPSILON;
 /// [`DEFICIT`] of every row and column that was taken for full and is moved at most at the prices.
 pub(crate) const PRIMAL: f64 = 12.0 * f64::EPSILON;
 
+/// Mass that may be lost in the last digits of the sums of a plan's rows and columns, as a share of the total: 4 ε on
+/// either side, at the largest cost that is paid.
+pub(crate) const LOOSE: f64 = 8.0 * f64::EPSILON;
+
+/// What a repaired plan may lack, as a share of its total: sums of rows and columns of some tens of entries.
+pub(crate) const REPAIRED: f64 = 64.0 * f64::EPSILON;
+
 /// Slack that is forbidden (cost +∞) and smaller than this share of its row's mass is not there: a vertex's flows are
 /// sums of up to some hundred masses.
 pub(crate) const FORBIDDEN_SLACK: f64 = 1e-13;

@@ -88,11 +88,15 @@ fn columns<T: Real, C: Cost<T>>(
     let mut g = vec![0.0; masses.len()];
     let reduced = Reduced::new(problem.cost(), slack.col > 0.0 || slack.row > 0.0);
     gibbs.reduced_row_potentials(&reduced, masses, &mut g)?;
-    if let Some(&common) = reduced.minima().first() {
+    if let Some(&first) = reduced.minima().first() {
         for (g, least) in g.iter_mut().zip(reduced.minima()) {
-            *g += least - common;
+            *g += least - first;
         }
     }
     g.push(found.slack_row);
+    let common = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if common.is_finite() {
+        g.iter_mut().for_each(|g| *g -= common);
+    }
     Ok(g)
 }

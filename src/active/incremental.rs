@@ -470,6 +470,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             max_iterations: self.max_iterations,
             // Re-solved again and again: the measured number is what counts.
             margin: 0.0,
+            ceiling: f64::INFINITY,
             guard: &guard,
         };
         let outcome = descend(

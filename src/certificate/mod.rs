@@ -23,7 +23,7 @@ mod repair;
 use core::ops::Range;
 
 use crate::plan::{Plan, Shape, unplaced};
-use crate::rounding::{DEFICIT, DUAL, PRIMAL, Sum, sum};
+use crate::rounding::{DEFICIT, DUAL, LOOSE, PRIMAL, REPAIRED, Sum, sum};
 use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Potentials, Problem, Real};
 
@@ -188,6 +188,12 @@ struct Tally {
     /// Sizes of the terms of the scaled plan, and of what is filled in.
     scaled_size: Sum,
     filled_size: Sum,
+    /// Mass that rows still hold and columns have not received.
+    filled: Sum,
+    loose: Sum,
+    /// The largest cost in size that a visible share of a row pays, and that a unit filled in does.
+    dearest: f64,
+    dearest_filled: f64,
     row_error: f64,
     mass: Sum,
     /// Mass in each row of the scaled plan, slack row last.
@@ -203,6 +209,10 @@ impl Tally {
             scaled: Sum::default(),
             scaled_size: Sum::default(),
             filled_size: Sum::default(),
+            filled: Sum::default(),
+            loose: Sum::default(),
+            dearest: 0.0,
+            dearest_filled: 0.0,
             row_error: 0.0,
             mass: Sum::default(),
             rows: Vec::new(),
@@ -222,6 +232,9 @@ impl Tally {
                 self.feasible.add(price);
                 moved.add(p * scale);
                 given.add(p);
+                if p > DEFICIT * mass {
+                    self.dearest = self.dearest.max(c.abs());
+                }
             }
         }
         self.row_error += (given.value() - mass).abs();
@@ -232,9 +245,14 @@ impl Tally {
             lacking
                 .filter(|(m, _)| **m > 0.0)
                 .for_each(|(m, c)| price.add(m * c));
-            let price = left * (price.value() / columns.short);
+            let unit = price.value() / columns.short;
+            self.dearest_filled = self.dearest_filled.max(unit.abs());
+            let price = left * unit;
             self.feasible.add(price);
             self.filled_size.add(price.abs());
+            self.filled.add(left);
+        } else {
+            self.loose.add(left.max(0.0));
         }
         self.rows.push(mass - left.max(0.0));
         self.dual.row(mass, costs, prices);
@@ -246,6 +264,10 @@ impl Tally {
         self.scaled.merge(part.scaled);
         self.scaled_size.merge(part.scaled_size);
         self.filled_size.merge(part.filled_size);
+        self.filled.merge(part.filled);
+        self.loose.merge(part.loose);
+        self.dearest = self.dearest.max(part.dearest);
+        self.dearest_filled = self.dearest_filled.max(part.dearest_filled);
         self.row_error += part.row_error;
         self.mass.merge(part.mass);
         self.rows.extend(part.rows);
@@ -312,7 +334,10 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
             }
         }
         let mut primal = t.feasible.value();
+        let mut dearest = t.dearest.max(t.dearest_filled);
         let mut filled_size = t.filled_size.value();
+        // Nobody can fill in what is lost in the last digit of a sum, but it has to be somewhere, at a price like others pay.
+        let mut loose = t.loose.value().max(columns.short - t.filled.value());
         // Filled in where it is forbidden, or where somebody wrote a large number for that.
         if !(filled_size <= DEAR * size) {
             let scaled = columns.sums.iter().zip(&columns.scale);
@@ -322,13 +347,17 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                 rows: &t.rows,
                 cols: &cols,
             };
-            let repaired = repair::repair(self.problem, &plan);
-            if repaired < primal {
-                (primal, filled_size) = (repaired, (repaired - plan.price).abs());
+            if let Some(repaired) = repair::repair(self.problem, &plan)
+                && !(repaired.price >= primal)
+            {
+                filled_size = (repaired.price - plan.price).abs();
+                (primal, loose) = (repaired.price, REPAIRED * m.total());
+                dearest = t.dearest.max(repaired.dearest);
             }
         }
+        loose = loose.max(0.0) + LOOSE * m.total();
         Certificate {
-            primal: primal + PRIMAL * (size + filled_size + dual.size),
+            primal: primal + PRIMAL * (size + filled_size + dual.size) + dearest * loose,
             dual: dual.bound(),
             objective: t.objective.value(),
             violation: (columns.violation() + t.row_error) / m.total(),

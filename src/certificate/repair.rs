@@ -10,6 +10,7 @@
 //! allowed pairs only. At t = 1 the plan is the exact one; only where even that does not exist is there no
 //! bound.
 
+use crate::rounding::REPAIRED;
 use crate::{Cost, Exact, Marginals, Problem, Real, Slack, Solution};
 
 /// Shares of the plan that may be given up, smallest first.
@@ -27,11 +28,23 @@ pub(super) struct Deficient<'a> {
     pub(super) cols: &'a [f64],
 }
 
-/// The cost of a feasible plan next to `plan`; +∞ where none is found.
-pub(super) fn repair<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &Deficient<'_>) -> f64 {
+/// A feasible plan next to a deficient one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repaired {
+    /// What it costs.
+    pub(super) price: f64,
+    /// The largest cost in size that what was filled in pays.
+    pub(super) dearest: f64,
+}
+
+/// A feasible plan next to `plan`; `None` where none is found.
+pub(super) fn repair<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    plan: &Deficient<'_>,
+) -> Option<Repaired> {
     let (n, k) = (problem.rows(), problem.cols());
     if n.checked_mul(k).is_none_or(|pairs| pairs > MOST_PAIRS) {
-        return f64::INFINITY;
+        return None;
     }
     let m = problem.marginals();
     // One type for all costs: this code is reached from every solver's answer, its own included.
@@ -55,34 +68,52 @@ pub(super) fn repair<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &Defici
                     .solve(&rest)
                     .map(|found| price_of(&rest, &found))
             });
-        if let Ok(price) = price {
-            return (1.0 - share) * plan.price + price;
+        if let Ok(Some(rest)) = price {
+            return Some(Repaired {
+                price: (1.0 - share) * plan.price + rest.price,
+                ..rest
+            });
         }
     }
-    f64::INFINITY
+    None
 }
 
-/// What a vertex costs, entry by entry; its slack is what rows and columns lack.
-fn price_of<T: Real, C: Cost<T>>(problem: &Problem<T, C>, solution: &Solution<'_, T, C>) -> f64 {
+/// What a vertex costs, entry by entry; its slack is what rows and columns lack. `None` where that is not what the slack has to
+/// give: what is rounding to a solver of the rest may be all that the plan was short of.
+fn price_of<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    solution: &Solution<'_, T, C>,
+) -> Option<Repaired> {
     let m = problem.marginals();
     let slack = m.slack();
     let (mut kept, mut unused) = (m.rows().to_vec(), m.cols().to_vec());
-    let mut price = 0.0;
+    let (mut price, mut dearest) = (0.0, 0.0f64);
     for entry in solution.plan().entries(0.0) {
-        price += entry.mass * problem.cost().at(entry.row, entry.col).widen();
+        let cost = problem.cost().at(entry.row, entry.col).widen();
+        price += entry.mass * cost;
+        dearest = dearest.max(cost.abs());
         kept[entry.row] -= entry.mass;
         unused[entry.col] -= entry.mass;
     }
     let positive = |left: &[f64]| left.iter().map(|x| x.max(0.0)).sum::<f64>();
     let (kept, unused) = (positive(&kept), positive(&unused));
-    if slack.col > 0.0 && kept > 0.0 && slack.col_cost.is_finite() {
-        price += kept * slack.col_cost;
+    let (row, col) = (slack.row - unused, slack.col - kept);
+    let corner = row.min(col).max(0.0);
+    let forbidden = |mass: f64, cost: f64| if cost.is_finite() { 0.0 } else { mass };
+    let off = (row - corner).abs()
+        + (col - corner).abs()
+        + forbidden(kept, slack.col_cost)
+        + forbidden(unused, slack.row_cost)
+        + forbidden(corner, slack.corner_cost);
+    for (mass, cost) in [
+        (kept, slack.col_cost),
+        (unused, slack.row_cost),
+        (corner, slack.corner_cost),
+    ] {
+        if mass > 0.0 && cost.is_finite() {
+            price += mass * cost;
+            dearest = dearest.max(cost.abs());
+        }
     }
-    if slack.row > 0.0 && unused > 0.0 && slack.row_cost.is_finite() {
-        price += unused * slack.row_cost;
-    }
-    if slack.row > unused && slack.corner_cost.is_finite() {
-        price += (slack.row - unused) * slack.corner_cost;
-    }
-    price
+    (off <= REPAIRED * m.total()).then_some(Repaired { price, dearest })
 }

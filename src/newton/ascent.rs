@@ -13,6 +13,8 @@ pub(crate) struct Limits<'a> {
     pub(crate) max_iterations: usize,
     /// How many resolutions the violation must stay below the tolerance by.
     pub(crate) margin: f64,
+    /// The ε above which a larger one sees no further: what the costs span.
+    pub(crate) ceiling: f64,
     pub(crate) guard: &'a Guard<'a>,
 }
 

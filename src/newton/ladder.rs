@@ -43,7 +43,9 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
         let here = rungs.last().copied().unwrap_or(epsilon);
         let last = rungs.len() <= 1;
         // No rung is left between here and the last one solved: stay until it is done.
-        let patient = solved.is_some_and(|s| s < 1.2 * here) || here > 1e12 * epsilon;
+        let patient = solved.is_some_and(|s| s < 1.2 * here)
+            || here > 1e12 * epsilon
+            || here >= limits.ceiling;
         // On the way one sweep is kept, to say in the end how far off that is at the ε asked for.
         let most = limits.max_iterations - usize::from(!last);
         // Another rung takes a sweep there and one back here.

@@ -180,13 +180,14 @@ impl Newton {
         let guard = self.watch.begin()?;
         self.check_options()?;
         check_shape(problem, backend)?;
-        check::whole(problem)?;
+        let survey = check::whole(problem)?;
         let mut target = Target::new(problem.marginals());
         let g = target.rest();
         if self.max_iterations == 0 {
             return Ok(unswept(problem, &target, g, self.epsilon));
         }
-        let limits = self.limits(self.tolerance, &guard);
+        let ceiling = survey.span(problem.marginals());
+        let limits = self.limits(self.tolerance, ceiling, &guard);
         let outcome = descend(backend, &mut target, g, self.epsilon, 0, &limits)?;
         Ok(answer(problem, &target, outcome))
     }
@@ -196,11 +197,12 @@ impl Newton {
         check_tolerance(self.tolerance)
     }
 
-    fn limits<'a>(&self, tolerance: f64, guard: &'a Guard<'a>) -> Limits<'a> {
+    fn limits<'a>(&self, tolerance: f64, ceiling: f64, guard: &'a Guard<'a>) -> Limits<'a> {
         Limits {
             tolerance,
             max_iterations: self.max_iterations,
             margin: CERTAIN,
+            ceiling,
             guard,
         }
     }
@@ -305,12 +307,13 @@ impl Newton {
         guard: &Guard<'_>,
     ) -> Result<Outcome, Error> {
         let outlook = Outlook::new(cost, self.epsilon);
+        let ceiling = survey.span(marginals);
         let g = match start {
             Some(g) => g,
-            None => self.cold(cost, marginals, target, outlook, guard),
+            None => self.cold(cost, marginals, target, outlook, ceiling, guard),
         };
         // Lists leave out a share of each row: what they leave out counts, too.
-        let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, guard);
+        let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
         let faint = LEFT_OUT * self.tolerance;
         let mut backend = outlook.backend(cost, marginals.rows(), faint);
         let mut outcome = descend(&mut *backend, target, g, self.epsilon, spent, &limits)?;
@@ -358,6 +361,7 @@ impl Newton {
         marginals: &Marginals,
         target: &mut Target,
         outlook: Outlook,
+        ceiling: f64,
         guard: &Guard<'_>,
     ) -> Vec<f64> {
         let mut g = target.rest();
@@ -376,7 +380,7 @@ impl Newton {
             let tolerance = know.max(self.tolerance);
             let limits = Limits {
                 max_iterations: MOST_ON_SAMPLES,
-                ..self.limits(tolerance, guard)
+                ..self.limits(tolerance, ceiling, guard)
             };
             let mut backend = outlook.backend(&part, &weights, LEFT_OUT * tolerance);
             let outcome = descend(&mut *backend, target, g.clone(), self.epsilon, 0, &limits);
@@ -420,7 +424,7 @@ impl Newton {
             let outcome = if g.len() <= NARROW {
                 let limits = Limits {
                     max_iterations: 20,
-                    ..self.limits(rough, guard)
+                    ..self.limits(rough, spread, guard)
                 };
                 ascend(backend, target, g.clone(), epsilon, 0, &limits)
             } else {

@@ -172,7 +172,12 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             Outcome::Limit => Status::IterationLimit,
             Outcome::Stopped => Status::Stopped,
         };
-        let entries = finish::entries(&tree, &self.masses);
+        // Flows follow from the masses only where all mass has a place.
+        let entries = if self.meter.violation > 0.0 {
+            tree.arcs().filter(|arc| arc.2 > 0.0).collect()
+        } else {
+            finish::entries(&tree, &self.masses)
+        };
         let mut sums = vec![0.0; self.masses.cols.len()];
         for &(_, j, flow) in &entries {
             sums[j] += flow;

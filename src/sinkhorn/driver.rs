@@ -3,6 +3,7 @@
 use super::anderson::Anderson;
 use super::stride::{Judgement, Stride};
 use crate::solver::Guard;
+use crate::sweep::streamed::exponent;
 use crate::sweep::{Backend, CERTAIN, Target, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
@@ -89,7 +90,12 @@ pub(crate) fn drive<B: Backend + ?Sized>(
             limits,
             iterations,
         };
-        let outcome = stage.run(g)?;
+        let mut outcome = stage.run(g)?;
+        // Done here, but no sweep is left for the next stage.
+        if !last && outcome.iterations >= limits.max_iterations && outcome.status != Status::Stopped
+        {
+            outcome.status = Status::IterationLimit;
+        }
         if last || matches!(outcome.status, Status::Stopped | Status::IterationLimit) {
             return Ok(outcome);
         }
@@ -176,7 +182,7 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
                 .target
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
             for (&j, log) in cols.iter().zip(logs) {
-                let mine = (f + (g[j] - self.target.slack.row_cost)) / self.epsilon;
+                let mine = exponent(f + (g[j] - self.target.slack.row_cost), self.epsilon);
                 let top = log.max(mine);
                 *log = top + ((*log - top).exp() + (mine - top).exp()).ln();
             }
@@ -191,13 +197,13 @@ impl<B: Backend + ?Sized> Stage<'_, B> {
         self.backend.row_potentials(&mut f)?;
         let mut logits: Vec<f64> = f
             .iter()
-            .map(|f| (f + g[k] - slack.col_cost) / self.epsilon)
+            .map(|f| exponent(f + g[k] - slack.col_cost, self.epsilon))
             .collect();
         if slack.row > 0.0 {
             let f = self
                 .target
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
-            logits.push((f + g[k] - slack.corner_cost) / self.epsilon);
+            logits.push(exponent(f + g[k] - slack.corner_cost, self.epsilon));
         }
         let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if top == f64::NEG_INFINITY {

@@ -342,9 +342,15 @@ pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
     )
 }
 
-/// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
+/// Column potentials (slack last) and the slack row's that follows, as an answer keeps them: less the largest, as the sweeps
+/// read them, since what all have in common says nothing and costs digits.
 fn potentials(target: &Target, g: &[f64], epsilon: f64) -> Potentials {
     let k = g.len() - 1;
+    let slack = g[k] - target.slack.col_cost;
+    let common = g[..k].iter().copied().fold(slack, f64::max);
+    let common = if common.is_finite() { common } else { 0.0 };
+    let g: Vec<f64> = g.iter().map(|g| g - common).collect();
+    let g = &g[..];
     let slack_row = if target.slack.row > 0.0 {
         target.slack_row(epsilon, g, &mut vec![0.0; k + 1])
     } else {

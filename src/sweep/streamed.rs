@@ -191,6 +191,15 @@ impl<T: Real, C: Cost<T> + ?Sized> Curvature for Streamed<'_, T, C> {
     }
 }
 
+/// `logit / epsilon`, kept finite where the logit is: only −∞ says that there is no way at all.
+pub(crate) fn exponent(logit: f64, epsilon: f64) -> f64 {
+    if logit.is_finite() {
+        (logit / epsilon).clamp(-1e300, 1e300)
+    } else {
+        logit
+    }
+}
+
 /// Streaming log-sum-exp down single columns, in `f64`, for columns whose plain sum underflowed.
 pub(crate) fn log_sums_of<T: Real, C: Cost<T> + ?Sized>(
     cost: &C,
@@ -208,7 +217,7 @@ pub(crate) fn log_sums_of<T: Real, C: Cost<T> + ?Sized>(
         *log_sum = if top == f64::NEG_INFINITY {
             top
         } else {
-            top / epsilon
+            exponent(top, epsilon)
                 + logits()
                     .map(|z| ((z - top) / epsilon).exp())
                     .sum::<f64>()
