@@ -6,7 +6,7 @@
 
 use crate::check::Survey;
 use crate::cost::Reduced;
-use crate::{Cost, Marginals, Real};
+use crate::{Cost, Error, Marginals, Real};
 
 /// ε and masses that `f32` can calculate with, and their inverses.
 const NARROW: core::ops::Range<f64> = 1e-25..1e25;
@@ -17,6 +17,18 @@ fn is_wide_enough<T: Real>(marginals: &Marginals, epsilon: f64, tolerance: f64) 
         || (8.0 * T::epsilon().widen() <= tolerance
             && NARROW.contains(&epsilon)
             && NARROW.contains(&marginals.total()))
+}
+
+/// Refuses an ε that sums in `T` alone cannot calculate with.
+pub(crate) fn check_epsilon<T: Real>(epsilon: f64) -> Result<(), Error> {
+    if is_double::<T>() || NARROW.contains(&epsilon) {
+        return Ok(());
+    }
+    Err(Error::Option {
+        name: "epsilon",
+        value: epsilon,
+        expected: "a number from 1e-25 to 1e25 where costs are f32",
+    })
 }
 
 /// Whether the scalar is `f64`.

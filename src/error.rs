@@ -111,6 +111,21 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// A mass is so small beside the total, or the total itself so small or large, that they cannot be related to each other.
+    #[error(
+        "{side} {index} has mass {} of a total of {}; a total must be from 1e-150 to 1e150, and a mass zero or at least 1e-150 of it",
+        Num(*value), Num(*total)
+    )]
+    MassRange {
+        /// The side of the mass.
+        side: Side,
+        /// Its index on that side.
+        index: usize,
+        /// Its value.
+        value: f64,
+        /// The total mass.
+        total: f64,
+    },
     /// All masses are zero: there is nothing to move.
     #[error("the {side} masses are all zero: there is nothing to move")]
     NoMass {
@@ -357,6 +372,17 @@ impl Error {
                 rows: cols,
                 cols: rows,
                 tolerance,
+            },
+            Self::MassRange {
+                side,
+                index,
+                value,
+                total,
+            } => Self::MassRange {
+                side: side.transposed(),
+                index,
+                value,
+                total,
             },
             Self::Mass { side, index, value } => Self::Mass {
                 side: side.transposed(),

@@ -95,8 +95,8 @@ impl Marginals {
     /// Exact marginals: row `i` gives exactly `rows[i]`, column `j` receives exactly `cols[j]`.
     ///
     /// # Errors
-    /// [`Error::Mass`] for a NaN, negative or infinite mass, [`Error::NoMass`] where all are zero,
-    /// [`Error::Unbalanced`] where the totals differ by more than [`Real::MASS_TOLERANCE`] relative (more than one unit in
+    /// [`Error::Mass`] for a NaN, negative or infinite mass, [`Error::NoMass`] where all are zero, [`Error::MassRange`] where one
+    /// is not zero and less than 1e-150 of the total, or the total not from 1e-150 to 1e150, [`Error::Unbalanced`] where the totals differ by more than [`Real::MASS_TOLERANCE`] relative (more than one unit in
     /// the last place of `f32` where `f32` holds all masses),
     /// [`Error::Empty`] for an empty side.
     pub fn balanced<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
@@ -339,6 +339,34 @@ fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
         .collect()
 }
 
+/// Masses, and ratios of them, that can be calculated with: squares and quotients are numbers.
+const SMALLEST: f64 = 1e-150;
+
+/// Refuses totals and masses beside them that no `f64` can relate to each other.
+fn check_range(rows: &[f64], cols: &[f64], slack: Slack, total: f64) -> Result<(), Error> {
+    let least = if (SMALLEST..=1.0 / SMALLEST).contains(&total) {
+        SMALLEST * total
+    } else {
+        f64::INFINITY
+    };
+    for (side, masses) in [
+        (Side::Rows, rows),
+        (Side::Cols, cols),
+        (Side::SlackRow, &[slack.row]),
+        (Side::SlackCol, &[slack.col]),
+    ] {
+        if let Some(index) = masses.iter().position(|m| *m > 0.0 && *m < least) {
+            return Err(Error::MassRange {
+                side,
+                index,
+                value: masses[index],
+                total,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Columns and slack that balance rows of total mass `supply`, and the total of either side.
 fn fit(
     rows: &[f64],
@@ -378,6 +406,7 @@ fn fit(
             });
         }
     }
+    check_range(rows, &cols, slack, row_total)?;
     let largest = row_total.max(col_total);
     let tolerance = relative * largest;
     let difference = (row_total - col_total).abs();

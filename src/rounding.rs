@@ -12,18 +12,20 @@
 /// factors, compensated, is off by about 4 ε; twice that.
 pub(crate) const DEFICIT: f64 = 8.0 * f64::EPSILON;
 
-/// How much a lower bound is lowered, as a share of Σ a|f| + Σ b|g|: each feasible price is one subtraction off (u), each
-/// term one product (u), the compensated sum another 2 u, and the totals of both sides agree up to 2 u: 6 u, so 4 ε
-/// leaves room.
-pub(crate) const DUAL: f64 = 4.0 * f64::EPSILON;
+/// How much a lower bound is lowered, as a share of its value. Its prices and products are kept to twice the digits: what those
+/// leave is the square of this a term, as a share of Σ a|f| + Σ b|g|. Where pairs are forbidden it is this share itself, since
+/// then groups of rows and columns have to hold the same mass, and the masses given do so up to rounding only.
+pub(crate) const DUAL: f64 = 2.0 * f64::EPSILON;
 
-/// How much an upper bound is raised, as a share of Σ |C| P + Σ a|f| + Σ b|g|: products and sums as for the lower bound, and
-/// [`DEFICIT`] of every row and column that was taken for full and is moved at most at the prices.
-pub(crate) const PRIMAL: f64 = 12.0 * f64::EPSILON;
+/// How much an upper bound is raised, as a share of Σ |C| P: two products (2 u) and a compensated sum (u).
+pub(crate) const PRIMAL: f64 = 2.0 * f64::EPSILON;
 
-/// Mass that may be lost in the last digits of the sums of a plan's rows and columns, as a share of the total: 4 ε on
-/// either side, at the largest cost that is paid.
+/// Mass that may be lost in the last digits where the columns of a plan are scaled or filled, as a share of the total:
+/// 4 ε on either side, at a price like others pay.
 pub(crate) const LOOSE: f64 = 8.0 * f64::EPSILON;
+
+/// What a product and a sum below the normal numbers may be off by: two units of the smallest there are, each way.
+pub(crate) const SUBNORMAL: f64 = 2e-323;
 
 /// What a repaired plan may lack, as a share of its total: sums of rows and columns of some tens of entries.
 pub(crate) const REPAIRED: f64 = 64.0 * f64::EPSILON;
@@ -93,6 +95,16 @@ impl Sum {
         self.total = next;
     }
 
+    /// Adds a product without rounding it first.
+    pub(crate) fn add_product(&mut self, a: f64, b: f64) {
+        let product = a * b;
+        self.add(product);
+        let rest = a.mul_add(b, -product);
+        if rest.is_finite() {
+            self.add(rest);
+        }
+    }
+
     /// Adds another sum.
     pub(crate) fn merge(&mut self, other: Self) {
         self.add(other.total);
@@ -113,6 +125,54 @@ impl Sum {
     }
 }
 
+/// A number with twice the digits: `high + low`, where `low` is what `high` lost to rounding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Double {
+    pub(crate) high: f64,
+    pub(crate) low: f64,
+}
+
+impl Double {
+    /// `a − b`, exactly; +∞ and −∞ as usual.
+    #[inline(always)]
+    pub(crate) fn difference(a: f64, b: f64) -> Self {
+        let high = a - b;
+        let taken = high - a;
+        let low = (a - (high - taken)) - (b + taken);
+        Self {
+            high,
+            low: if high.is_finite() { low } else { 0.0 },
+        }
+    }
+
+    /// Less a number that is small beside it.
+    #[inline(always)]
+    pub(crate) fn less(self, small: f64) -> Self {
+        Self {
+            low: self.low - small,
+            ..self
+        }
+    }
+
+    /// The smaller of two.
+    #[inline(always)]
+    pub(crate) fn min(self, other: Self) -> Self {
+        // The high parts round what they stand for: where they differ, so do the numbers, or the low parts say by how much less.
+        let closer = (self.high - other.high) + (self.low - other.low);
+        if closer > 0.0 || self.high == f64::INFINITY {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+impl From<f64> for Double {
+    fn from(high: f64) -> Self {
+        Self { high, low: 0.0 }
+    }
+}
+
 /// The compensated sum of some numbers: two sides that list the same mass in a different order or granularity still agree.
 pub(crate) fn sum(values: &[f64]) -> f64 {
     let mut sum = Sum::default();
@@ -123,6 +183,23 @@ pub(crate) fn sum(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_keep_what_rounding_takes() {
+        let d = Double::difference(1.0, 1e-20);
+        assert_eq!((d.high, d.low), (1.0, -1e-20));
+        assert_eq!(d.min(Double::from(1.0)), d);
+        assert_eq!(Double::from(1.0).min(d), d);
+        assert_eq!(Double::difference(1e-20, 1.0).low, 1e-20);
+        let endless = Double::difference(f64::INFINITY, 3.0);
+        assert_eq!(endless, Double::from(f64::INFINITY));
+        assert_eq!(endless.min(d), d);
+        assert_eq!(d.min(endless), d);
+        let mut sum = Sum::default();
+        sum.add_product(1.0 + f64::EPSILON, 1.0 + f64::EPSILON);
+        sum.add(-1.0 - 2.0 * f64::EPSILON);
+        assert_eq!(sum.value(), f64::EPSILON * f64::EPSILON);
+    }
 
     #[test]
     fn nothing_is_lost_in_large_sums() {

@@ -138,6 +138,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     /// As [`new`](Self::new).
     pub fn over(cost: C, marginals: Marginals, epsilon: f64) -> Result<Self, Error> {
         check_epsilon(epsilon)?;
+        crate::digits::check_epsilon::<T>(epsilon)?;
         let (rows, cols) = (marginals.rows().len(), marginals.cols().len());
         for (what, expected, found) in [
             ("rows of the costs", rows, cost.rows()),

@@ -13,8 +13,9 @@
 //! Both are evaluated from the costs in `f64`, independently of how the answer was found. For an exact
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
 //!
-//! Bounds are sound in floating-point arithmetic, too: sums are compensated, potentials are centred first, and what
-//! rounding may have added ([`crate::rounding`]) is taken off the lower bound and put onto the upper one. Where the
+//! Bounds are sound in floating-point arithmetic, too: sums are compensated, potentials are centred first and made feasible with
+//! twice the digits, and what rounding may have added ([`crate::rounding`]) is taken off the lower bound and put onto the
+//! upper one. The optimum itself is known no better than the masses are: to their last digit, at the price of a pair. Where the
 //! potentials are so large that nothing is left of the lower bound then, as at an ε far above the costs, potentials of zero
 //! give a better one.
 
@@ -23,7 +24,7 @@ mod repair;
 use core::ops::Range;
 
 use crate::plan::{Plan, Shape, unplaced};
-use crate::rounding::{DEFICIT, DUAL, LOOSE, PRIMAL, REPAIRED, Sum, sum};
+use crate::rounding::{DEFICIT, DUAL, Double, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum};
 use crate::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Potentials, Problem, Real};
 
@@ -74,38 +75,55 @@ impl Certificate {
 
 /// What one look says about the columns of a plan, slack last: how they must be scaled, and what they lack then.
 struct Columns {
-    /// Mass in each.
-    sums: Vec<f64>,
     /// Mass asked for.
     wanted: Vec<f64>,
+    /// Mass in each less what is asked for, to the last digit.
+    off: Vec<f64>,
     /// At most one: what brings too full a column down to its mass.
     scale: Vec<f64>,
     missing: Vec<f64>,
     /// Sum of what is missing.
     short: f64,
+    /// Sum of what is too much or too little by rounding, and is left so.
+    loose: f64,
 }
 
 impl Columns {
-    fn new(sums: Vec<f64>, wanted: Vec<f64>) -> Self {
-        let both = sums.iter().zip(&wanted);
-        let scale = both.clone().map(|(&s, &w)| if s > w { w / s } else { 1.0 });
-        let missing = both.map(|(&s, &w)| {
-            // A deficit below this share is rounding, not something to fill.
-            if w - s > DEFICIT * w { w - s } else { 0.0 }
-        });
+    fn new(sums: Vec<Sum>, wanted: Vec<f64>) -> Self {
+        let less = |(mut s, w): (Sum, &f64)| {
+            s.add(-w);
+            s.value()
+        };
+        let off: Vec<f64> = sums.into_iter().zip(&wanted).map(less).collect();
+        let each = || off.iter().zip(&wanted);
+        let scale = each().map(|(o, w)| if *o > DEFICIT * w { w / (w + o) } else { 1.0 });
+        let missing = each().map(|(o, w)| if -o > DEFICIT * w { -o } else { 0.0 });
+        let left = each().filter(|(o, w)| o.abs() <= DEFICIT * **w);
+        let loose = left.map(|(o, _)| o.abs()).sum();
         let (scale, missing): (Vec<f64>, Vec<f64>) = (scale.collect(), missing.collect());
         Self {
             short: sum(&missing),
-            sums,
             wanted,
+            off,
             scale,
             missing,
+            loose,
         }
     }
 
     fn violation(&self) -> f64 {
-        let off = self.sums.iter().zip(&self.wanted);
-        off.map(|(s, w)| (s - w).abs()).sum()
+        self.off.iter().map(|o| o.abs()).sum()
+    }
+
+    /// Mass in each once those that are too full have been scaled down.
+    fn scaled(&self) -> Vec<f64> {
+        let both = self.off.iter().zip(&self.wanted).zip(&self.scale);
+        both.map(|((o, w), scale)| (w + o) * scale).collect()
+    }
+
+    /// Whether any column had to be changed by more than rounding.
+    fn are_off(&self) -> bool {
+        self.short > 0.0 || self.scale.iter().any(|s| *s < 1.0)
     }
 }
 
@@ -114,12 +132,37 @@ impl Columns {
 struct Dual {
     value: f64,
     size: f64,
+    /// How much heavier one side is than the other: a common shift of the prices is worth that much of it.
+    tilt: f64,
+    /// Whether pairs are forbidden: then parts of either side have to agree among themselves, and do so up to rounding only.
+    forbidden: bool,
+    /// How many prices there are.
+    terms: f64,
+    /// The largest price in size of a row or column that carries mass.
+    highest: f64,
 }
 
 impl Dual {
     /// A bound whatever rounding did; −∞ where there is none.
     fn bound(self) -> f64 {
-        let bound = self.value - DUAL * self.size;
+        // 0 · ∞ is nothing here.
+        let tilted = if self.tilt > 0.0 {
+            self.tilt * self.highest
+        } else {
+            0.0
+        };
+        let digits = if self.forbidden {
+            DUAL
+        } else {
+            self.terms * DUAL * DUAL
+        };
+        // Below the normal numbers rounding is no share of anything.
+        let least = if self.size > 0.0 {
+            self.terms * SUBNORMAL
+        } else {
+            0.0
+        };
+        let bound = self.value - (DUAL * self.value.abs() + digits * self.size + tilted + least);
         if bound.is_nan() {
             f64::NEG_INFINITY
         } else {
@@ -128,13 +171,19 @@ impl Dual {
     }
 }
 
-/// Potentials made feasible, row by row: `f_i = min_j (C_ij − g_j)` and then `min_i (C_ij − f_i)` for each column.
+/// Potentials made feasible, row by row: `f_i = min_j (C_ij − g_j)` and then `min_i (C_ij − f_i)` for each column. Each is kept
+/// to twice the digits, so that the bound loses none to prices that are far larger than their sums.
 #[derive(Debug, Clone)]
 struct Transform {
     value: Sum,
     size: Sum,
+    /// Mass of the rows less that of the columns.
+    tilt: Sum,
+    forbidden: bool,
+    terms: f64,
+    highest: f64,
     /// `min_i (C_ij − f_i)` over the rows that carry mass, slack column last.
-    cols: Vec<f64>,
+    cols: Vec<Double>,
 }
 
 impl Transform {
@@ -142,7 +191,11 @@ impl Transform {
         Self {
             value: Sum::default(),
             size: Sum::default(),
-            cols: vec![f64::INFINITY; cols],
+            tilt: Sum::default(),
+            forbidden: false,
+            terms: 0.0,
+            highest: 0.0,
+            cols: vec![Double::from(f64::INFINITY); cols],
         }
     }
 
@@ -151,29 +204,52 @@ impl Transform {
         if mass == 0.0 {
             return;
         }
-        let above = costs.iter().zip(prices).map(|(c, g)| c - g);
-        let best = above.fold(f64::INFINITY, f64::min);
-        self.value.add(mass * best);
-        self.size.add(mass * best.abs());
-        let both = self.cols.iter_mut().zip(costs);
-        both.for_each(|(g, c)| *g = g.min(c - best));
+        let above = costs
+            .iter()
+            .zip(prices)
+            .map(|(&c, &g)| Double::difference(c, g));
+        let best = above.fold(Double::from(f64::INFINITY), Double::min);
+        self.add(mass, best);
+        self.tilt.add(mass);
+        for (g, &c) in self.cols.iter_mut().zip(costs) {
+            self.forbidden |= c == f64::INFINITY;
+            *g = g.min(Double::difference(c, best.high).less(best.low));
+        }
+    }
+
+    fn add(&mut self, mass: f64, price: Double) {
+        let size = price.high.abs();
+        self.value.add_product(mass, price.high);
+        self.value.add(mass * price.low);
+        self.size.add(mass * size);
+        self.terms += 1.0;
+        self.highest = self.highest.max(size);
     }
 
     fn merge(&mut self, part: Self) {
         self.value.merge(part.value);
         self.size.merge(part.size);
+        self.tilt.merge(part.tilt);
+        self.forbidden |= part.forbidden;
+        self.terms += part.terms;
+        self.highest = self.highest.max(part.highest);
         let both = self.cols.iter_mut().zip(part.cols);
         both.for_each(|(g, p)| *g = g.min(p));
     }
 
     fn finish(mut self, wanted: &[f64]) -> Dual {
-        for (&w, g) in wanted.iter().zip(&self.cols).filter(|(w, _)| **w > 0.0) {
-            self.value.add(w * g);
-            self.size.add(w * g.abs());
+        let cols = core::mem::take(&mut self.cols);
+        for (&w, g) in wanted.iter().zip(cols).filter(|(w, _)| **w > 0.0) {
+            self.add(w, g);
+            self.tilt.add(-w);
         }
         Dual {
+            tilt: self.tilt.value().abs(),
+            forbidden: self.forbidden,
+            terms: self.terms,
             value: self.value.value(),
             size: self.size.value(),
+            highest: self.highest,
         }
     }
 }
@@ -188,7 +264,7 @@ struct Tally {
     /// Sizes of the terms of the scaled plan, and of what is filled in.
     scaled_size: Sum,
     filled_size: Sum,
-    /// Mass that rows still hold and columns have not received.
+    /// Mass filled in, and mass that rows hold too much or too little of by rounding.
     filled: Sum,
     loose: Sum,
     /// The largest cost in size that a visible share of a row pays, and that a unit filled in does.
@@ -232,13 +308,17 @@ impl Tally {
                 self.feasible.add(price);
                 moved.add(p * scale);
                 given.add(p);
-                if p > DEFICIT * mass {
-                    self.dearest = self.dearest.max(c.abs());
+                // What rounding may have put there counts in proportion.
+                if c.is_finite() {
+                    let share = (p / (DEFICIT * mass)).min(1.0);
+                    self.dearest = self.dearest.max(share * c.abs());
                 }
             }
         }
-        self.row_error += (given.value() - mass).abs();
-        let left = mass - moved.value();
+        given.add(-mass);
+        moved.add(-mass);
+        self.row_error += given.value().abs();
+        let left = -moved.value();
         if left > DEFICIT * mass && columns.short > 0.0 {
             let mut price = Sum::default();
             let lacking = columns.missing.iter().zip(costs);
@@ -246,13 +326,15 @@ impl Tally {
                 .filter(|(m, _)| **m > 0.0)
                 .for_each(|(m, c)| price.add(m * c));
             let unit = price.value() / columns.short;
-            self.dearest_filled = self.dearest_filled.max(unit.abs());
+            if unit.is_finite() {
+                self.dearest_filled = self.dearest_filled.max(unit.abs());
+            }
             let price = left * unit;
             self.feasible.add(price);
             self.filled_size.add(price.abs());
             self.filled.add(left);
         } else {
-            self.loose.add(left.max(0.0));
+            self.loose.add(left.abs());
         }
         self.rows.push(mass - left.max(0.0));
         self.dual.row(mass, costs, prices);
@@ -327,7 +409,7 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
         let mut dual = t.dual.clone().finish(&columns.wanted);
         let size = t.scaled_size.value();
         let scale = size.max(dual.value.abs());
-        if !(DUAL * dual.size <= BLIND * scale) {
+        if !(f64::EPSILON * dual.size <= BLIND * scale) {
             let other = self.at_rest(&slack_costs, &columns.wanted);
             if other.bound() > dual.bound() {
                 dual = other;
@@ -336,12 +418,15 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
         let mut primal = t.feasible.value();
         let mut dearest = t.dearest.max(t.dearest_filled);
         let mut filled_size = t.filled_size.value();
-        // Nobody can fill in what is lost in the last digit of a sum, but it has to be somewhere, at a price like others pay.
-        let mut loose = t.loose.value().max(columns.short - t.filled.value());
+        // Nobody can fill in what is lost in the last digit of a sum, but it has to go somewhere, at a price like others pay.
+        let unfilled = (columns.short - t.filled.value()).max(0.0);
+        let mut loose = t.loose.value().max(columns.loose + unfilled);
+        if columns.are_off() {
+            loose += LOOSE * m.total();
+        }
         // Filled in where it is forbidden, or where somebody wrote a large number for that.
         if !(filled_size <= DEAR * size) {
-            let scaled = columns.sums.iter().zip(&columns.scale);
-            let cols: Vec<f64> = scaled.map(|(s, scale)| s * scale).collect();
+            let cols = columns.scaled();
             let plan = repair::Deficient {
                 price: t.scaled.value(),
                 rows: &t.rows,
@@ -355,9 +440,15 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                 dearest = t.dearest.max(repaired.dearest);
             }
         }
-        loose = loose.max(0.0) + LOOSE * m.total();
+        // What is loose may have to take the place of others to get where it belongs.
+        let unit = 2.0 * dearest.max(dual.highest);
+        let least = if size > 0.0 {
+            SUBNORMAL * (m.rows().len() * k) as f64
+        } else {
+            0.0
+        };
         Certificate {
-            primal: primal + PRIMAL * (size + filled_size + dual.size) + dearest * loose,
+            primal: primal + (PRIMAL * (size + filled_size) + unit * loose + least),
             dual: dual.bound(),
             objective: t.objective.value(),
             violation: (columns.violation() + t.row_error) / m.total(),
@@ -369,18 +460,20 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
     fn columns(&self, slack_row: &mut [f64]) -> Columns {
         let (n, k) = (self.problem.rows(), self.problem.cols());
         let m = self.problem.marginals();
-        let mut sums = vec![0.0; k + 1];
+        let mut sums = vec![Sum::default(); k + 1];
         for part in map_ranges(n, tile_rows(n, k), |rows| {
-            let mut part = vec![0.0; k + 1];
+            let mut part = vec![Sum::default(); k + 1];
             self.visit(rows, |_, _, row| {
-                part.iter_mut().zip(row).for_each(|(s, p)| *s += p);
+                part.iter_mut().zip(row).for_each(|(s, &p)| s.add(p));
             });
             part
         }) {
-            sums.iter_mut().zip(part).for_each(|(s, p)| *s += p);
+            sums.iter_mut().zip(part).for_each(|(s, p)| s.merge(p));
         }
-        self.slack_row(&sums, slack_row);
-        sums.iter_mut().zip(&*slack_row).for_each(|(s, p)| *s += p);
+        let real: Vec<f64> = sums.iter().map(|s| s.value()).collect();
+        self.slack_row(&real, slack_row);
+        let more = sums.iter_mut().zip(&*slack_row);
+        more.for_each(|(s, &p)| s.add(p));
         let mut wanted = m.cols().to_vec();
         wanted.push(m.slack().col);
         Columns::new(sums, wanted)

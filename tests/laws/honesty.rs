@@ -57,6 +57,8 @@ struct Strange {
     /// The call of the progress callback that breaks.
     stop: Option<usize>,
     forbidden: bool,
+    /// What is written for pairs that nobody should use.
+    large: Option<f64>,
 }
 
 fn strange(seed: u64, scalar: f64) -> Strange {
@@ -149,6 +151,7 @@ fn strange(seed: u64, scalar: f64) -> Strange {
         rows,
         cols,
         forbidden: large == Some(f64::INFINITY),
+        large,
         table,
         marginals,
         epsilon,
@@ -234,10 +237,16 @@ fn says_what_is_so<T: Real>(case: &Strange) -> TestCaseResult {
     let slack = case.marginals.slack();
     let slack_costs = [slack.row_cost, slack.col_cost, slack.corner_cost];
     let finite = finite.chain(slack_costs.into_iter().filter(|c| c.is_finite()));
+    // Masses are known to their last digit, so the optimum is to that digit of the mass at the price of a pair.
+    let paid = finite
+        .clone()
+        .filter(|c| Some(*c) != case.large.map(|l| T::narrow(l).widen()));
+    let digit = 4.0 * f64::EPSILON * case.marginals.total();
+    let digit = digit * paid.fold(0.0, |m: f64, c| m.max(c.abs()));
     let size = finite.fold(0.0, |m: f64, c| m.max(c.abs())) * case.marginals.total();
     prop_assert!(reference.status().is_converged());
     prop_assert!(
-        best.dual <= best.primal && best.gap() <= 1e-9 * size.max(1e-300),
+        best.dual <= best.primal + digit && best.gap() <= 1e-9 * size.max(1e-300),
         "{best:?}"
     );
 
@@ -246,7 +255,7 @@ fn says_what_is_so<T: Real>(case: &Strange) -> TestCaseResult {
         let proof = *found.certificate();
         let told = format!("{name} {:?} {proof:?}", found.status());
         prop_assert!(
-            proof.dual <= best.primal && best.dual <= proof.primal,
+            proof.dual <= best.primal + digit && best.dual <= proof.primal + digit,
             "{told} {best:?}"
         );
         let potentials = found.potentials();

@@ -84,7 +84,7 @@ impl AllocatorOptions {
     /// # Errors
     /// [`Error::Classes`] for fewer than two classes, [`Error::NoExamples`], [`Error::Length`] for bounds
     /// that do not fit, [`Error::LowerBound`] for lower bounds, [`Error::Bound`] for row bounds outside
-    /// [0, 1], [`Error::Option`] for a γ that is not from 1e-300 to 1e300 or a tolerance that is not a positive number.
+    /// [0, 1], [`Error::Option`] for a γ that is not from 1e-20 to 1e20 or a tolerance that is not a positive number.
     pub fn build(self) -> Result<LabelAllocator, Error> {
         let (n, k) = (self.examples, self.classes);
         let cells = check_shape(n, k)?;
@@ -513,8 +513,8 @@ pub(crate) fn check_settings(gamma: f64, tolerance: f64) -> Result<(), Error> {
             expected,
         })
     };
-    if !(1e-300..=1e300).contains(&gamma) {
-        return refused("gamma", gamma, "a number from 1e-300 to 1e300");
+    if !(1e-20..=1e20).contains(&gamma) {
+        return refused("gamma", gamma, "a number from 1e-20 to 1e20");
     }
     if !(tolerance.is_finite() && tolerance > 0.0) {
         return refused("tolerance", tolerance, "a positive number");
