@@ -119,8 +119,25 @@ fn labels(array: NpyArray, path: &Path) -> Result<Vec<u32>, DataError> {
 /// # Errors
 /// When a file is missing, truncated, of another format or shape, or the two differ in number.
 pub fn read(x: &Path, y: &Path) -> Result<Part, DataError> {
-    let (shape, samples) = samples(npy::read(x)?, x)?;
-    Part::new(shape, samples, labels(npy::read(y)?, y)?, y)
+    part(npy::read(x)?, npy::read(y)?, [x, y])
+}
+
+/// The same from the content of the two files; `origins` is what errors call them.
+///
+/// # Errors
+/// As [`read`], but for a missing file.
+pub fn from_bytes(x: &[u8], y: &[u8], origins: [&Path; 2]) -> Result<Part, DataError> {
+    let (at_x, at_y) = (origins[0], origins[1]);
+    part(
+        npy::from_bytes(x, at_x)?,
+        npy::from_bytes(y, at_y)?,
+        origins,
+    )
+}
+
+fn part(x: NpyArray, y: NpyArray, [at_x, at_y]: [&Path; 2]) -> Result<Part, DataError> {
+    let (shape, samples) = samples(x, at_x)?;
+    Part::new(shape, samples, labels(y, at_y)?, at_y)
 }
 
 /// A set from a folder of arrays.

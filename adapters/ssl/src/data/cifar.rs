@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::cifar100_names::FINE;
 use super::dataset::{Dataset, Normalisation, Part, Samples, Shape};
 use super::error::DataError;
-use super::files::{check_length, locate, read_at_most};
+use super::files::{check_length, locate, read_at_most, unpack_at_most};
 
 const PLANE: usize = 32 * 32;
 const IMAGE: usize = 3 * PLANE;
@@ -43,49 +43,82 @@ const CLASSES_10: [&str; 10] = [
 const SOURCE: &str = "A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009";
 const LICENCE: &str = "no explicit licence; cite the technical report";
 
-/// `before` label bytes precede the image, the last of them the label wanted.
-fn read(
-    path: &Path,
+/// One of the two record formats.
+struct Format {
+    /// Label bytes before the image, the last of them the label wanted.
     before: usize,
     classes: usize,
-    records: Option<usize>,
-    hint: &str,
-) -> Result<Part, DataError> {
-    let record = before + IMAGE;
-    let format = format!("records of {before} label byte(s) and {IMAGE} planar RGB bytes");
-    let bytes = read_at_most(path, LIMIT, &format, hint)?;
-    // Without a promised number, the nearest whole number of records at or above what is there.
-    let count = records.unwrap_or(bytes.len().div_ceil(record).max(1));
-    check_length(
-        path,
-        bytes.len(),
-        (count * record) as u64,
-        &format!("{count} {format}"),
-        hint,
-    )?;
-    let mut pixels = vec![0; count * IMAGE];
-    let mut labels = Vec::with_capacity(count);
-    for (index, (record, image)) in bytes
-        .chunks_exact(record)
-        .zip(pixels.chunks_exact_mut(IMAGE))
-        .enumerate()
-    {
-        let label = record[before - 1];
-        if usize::from(label) >= classes {
-            return Err(DataError::Label {
-                path: path.to_path_buf(),
-                index,
-                label: i64::from(label),
-                classes,
-            });
-        }
-        labels.push(u32::from(label));
-        let planes = &record[before..];
-        for (i, pixel) in image.chunks_exact_mut(3).enumerate() {
-            pixel.copy_from_slice(&[planes[i], planes[PLANE + i], planes[2 * PLANE + i]]);
-        }
+    hint: &'static str,
+}
+
+const CIFAR_10: Format = Format {
+    before: 1,
+    classes: 10,
+    hint: HINT_10,
+};
+const CIFAR_100: Format = Format {
+    before: 2,
+    classes: 100,
+    hint: HINT_100,
+};
+
+impl Format {
+    fn describe(&self) -> String {
+        let before = self.before;
+        format!("records of {before} label byte(s) and {IMAGE} planar RGB bytes")
     }
-    Part::new(SHAPE, Samples::Pixels(pixels), labels, path)
+
+    fn read(&self, path: &Path, records: Option<usize>) -> Result<Part, DataError> {
+        let bytes = read_at_most(path, LIMIT, &self.describe(), self.hint)?;
+        self.part(&bytes, path, records)
+    }
+
+    fn unpack(&self, bytes: &[u8], origin: &Path) -> Result<Part, DataError> {
+        let bytes = unpack_at_most(bytes, origin, LIMIT, &self.describe(), self.hint)?;
+        self.part(&bytes, origin, None)
+    }
+
+    fn part(&self, bytes: &[u8], path: &Path, records: Option<usize>) -> Result<Part, DataError> {
+        let &Self {
+            before,
+            classes,
+            hint,
+        } = self;
+        let record = before + IMAGE;
+        let format = self.describe();
+        // Without a promised number, the nearest whole number of records at or above what is there.
+        let count = records.unwrap_or(bytes.len().div_ceil(record).max(1));
+        check_length(
+            path,
+            bytes.len(),
+            (count * record) as u64,
+            &format!("{count} {format}"),
+            hint,
+        )?;
+        let mut pixels = vec![0; count * IMAGE];
+        let mut labels = Vec::with_capacity(count);
+        for (index, (record, image)) in bytes
+            .chunks_exact(record)
+            .zip(pixels.chunks_exact_mut(IMAGE))
+            .enumerate()
+        {
+            let label = record[before - 1];
+            if usize::from(label) >= classes {
+                return Err(DataError::Label {
+                    path: path.to_path_buf(),
+                    index,
+                    label: i64::from(label),
+                    classes,
+                });
+            }
+            labels.push(u32::from(label));
+            let planes = &record[before..];
+            for (i, pixel) in image.chunks_exact_mut(3).enumerate() {
+                pixel.copy_from_slice(&[planes[i], planes[PLANE + i], planes[2 * PLANE + i]]);
+            }
+        }
+        Part::new(SHAPE, Samples::Pixels(pixels), labels, path)
+    }
 }
 
 /// The official archives hold their files one folder down; accept either level.
@@ -103,7 +136,15 @@ fn inner(folder: &Path, sub: &str) -> PathBuf {
 /// # Errors
 /// When the file is missing, not a whole number of records, or has a label above 9.
 pub fn read_cifar10(path: &Path) -> Result<Part, DataError> {
-    read(path, 1, 10, None, HINT_10)
+    CIFAR_10.read(path, None)
+}
+
+/// The same from a file's content; `origin` is what errors call it.
+///
+/// # Errors
+/// As [`read_cifar10`], but for a missing file.
+pub fn cifar10_from_bytes(bytes: &[u8], origin: &Path) -> Result<Part, DataError> {
+    CIFAR_10.unpack(bytes, origin)
 }
 
 /// One CIFAR-100 file of any number of records, with fine labels, plain or gzipped.
@@ -111,7 +152,15 @@ pub fn read_cifar10(path: &Path) -> Result<Part, DataError> {
 /// # Errors
 /// When the file is missing, not a whole number of records, or has a fine label above 99.
 pub fn read_cifar100(path: &Path) -> Result<Part, DataError> {
-    read(path, 2, 100, None, HINT_100)
+    CIFAR_100.read(path, None)
+}
+
+/// The same from a file's content; `origin` is what errors call it.
+///
+/// # Errors
+/// As [`read_cifar100`], but for a missing file.
+pub fn cifar100_from_bytes(bytes: &[u8], origin: &Path) -> Result<Part, DataError> {
+    CIFAR_100.unpack(bytes, origin)
 }
 
 /// Names of the ten classes of CIFAR-10.
@@ -134,7 +183,7 @@ pub fn cifar10(folder: &Path) -> Result<Dataset, DataError> {
     let folder = inner(folder, "cifar-10-batches-bin");
     let batch = |name: &str| {
         let path = locate(&folder, &[name], "10,000 records of 3,073 bytes", HINT_10)?;
-        read(&path, 1, 10, Some(10_000), HINT_10)
+        CIFAR_10.read(&path, Some(10_000))
     };
     let mut train = batch("data_batch_1.bin")?;
     for i in 2..=5 {
@@ -165,7 +214,7 @@ pub fn cifar100(folder: &Path) -> Result<Dataset, DataError> {
             &format!("{records} records of 3,074 bytes"),
             HINT_100,
         )?;
-        read(&path, 2, 100, Some(records), HINT_100)
+        CIFAR_100.read(&path, Some(records))
     };
     let train = part(&["train.bin", "cifar-100-train.bin"], 50_000)?;
     let test = part(&["test.bin", "cifar-100-test.bin"], 10_000)?;

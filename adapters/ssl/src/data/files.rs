@@ -1,4 +1,5 @@
-//! Whole files into memory, decompressed if they are gzipped, never more bytes than the format allows.
+//! Whole files into memory, decompressed if they are gzipped, never more bytes than the format allows. Bytes that
+//! are in memory already go the same way.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -36,7 +37,7 @@ pub(super) fn read_at_most(
     expected: &str,
     hint: &str,
 ) -> Result<Vec<u8>, DataError> {
-    let mut file = File::open(path).map_err(|source| match source.kind() {
+    let file = File::open(path).map_err(|source| match source.kind() {
         ErrorKind::NotFound => DataError::Missing {
             path: path.to_path_buf(),
             expected: expected.to_owned(),
@@ -44,13 +45,25 @@ pub(super) fn read_at_most(
         },
         _ => DataError::io(path, source),
     })?;
+    unpack_at_most(file, path, limit, expected, hint)
+}
+
+/// The same from any source; `path` is what errors call it.
+pub(super) fn unpack_at_most(
+    mut source: impl Read,
+    path: &Path,
+    limit: u64,
+    expected: &str,
+    hint: &str,
+) -> Result<Vec<u8>, DataError> {
     let mut magic = Vec::with_capacity(2);
-    file.by_ref()
+    source
+        .by_ref()
         .take(2)
         .read_to_end(&mut magic)
         .map_err(|e| DataError::io(path, e))?;
     let gzipped = magic == [0x1f, 0x8b];
-    let whole = magic.as_slice().chain(file);
+    let whole = magic.as_slice().chain(source);
     let limit = limit.saturating_add(1);
     let mut bytes = Vec::new();
     if gzipped {

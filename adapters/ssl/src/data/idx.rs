@@ -11,19 +11,24 @@ use std::path::{Path, PathBuf};
 
 use super::dataset::{Dataset, Normalisation, Part, Samples, Shape};
 use super::error::DataError;
-use super::files::{check_length, locate, read_at_most};
+use super::files::{check_length, locate, read_at_most, unpack_at_most};
 
 /// More than any IDX data set in use; a header that claims more is taken for damage.
 const LIMIT: u64 = 1 << 32;
 
-fn read_idx(
+fn describe(dimensions: usize) -> String {
+    format!("an IDX file of bytes in {dimensions} dimension(s)")
+}
+
+/// Sizes and values of a file's content, decompressed.
+fn values(
+    mut bytes: Vec<u8>,
     path: &Path,
     dimensions: usize,
     hint: &str,
 ) -> Result<(Vec<usize>, Vec<u8>), DataError> {
     let header = 4 + 4 * dimensions;
-    let expected = format!("an IDX file of bytes in {dimensions} dimension(s)");
-    let mut bytes = read_at_most(path, LIMIT, &expected, hint)?;
+    let expected = describe(dimensions);
     if bytes.len() < header {
         let what = format!("at least the header of {expected}");
         check_length(path, bytes.len(), header as u64, &what, hint)?;
@@ -59,8 +64,40 @@ fn read_idx(
 /// # Errors
 /// When a file is missing, truncated, of another format, or the two differ in number.
 pub fn read(images: &Path, labels: &Path, hint: &str) -> Result<Part, DataError> {
-    let (sizes, pixels) = read_idx(images, 3, hint)?;
-    let (_, bytes) = read_idx(labels, 1, hint)?;
+    let read = |path: &Path, dimensions| {
+        let bytes = read_at_most(path, LIMIT, &describe(dimensions), hint)?;
+        values(bytes, path, dimensions, hint)
+    };
+    part(read(images, 3)?, read(labels, 1)?, [images, labels], hint)
+}
+
+/// The same from the content of the two files; `origins` is what errors call them.
+///
+/// # Errors
+/// As [`read`], but for a missing file.
+pub fn from_bytes(
+    images: &[u8],
+    labels: &[u8],
+    origins: [&Path; 2],
+    hint: &str,
+) -> Result<Part, DataError> {
+    let unpack = |bytes: &[u8], path: &Path, dimensions| {
+        let bytes = unpack_at_most(bytes, path, LIMIT, &describe(dimensions), hint)?;
+        values(bytes, path, dimensions, hint)
+    };
+    let read = (
+        unpack(images, origins[0], 3)?,
+        unpack(labels, origins[1], 1)?,
+    );
+    part(read.0, read.1, origins, hint)
+}
+
+fn part(
+    (sizes, pixels): (Vec<usize>, Vec<u8>),
+    (_, bytes): (Vec<usize>, Vec<u8>),
+    [images, labels]: [&Path; 2],
+    hint: &str,
+) -> Result<Part, DataError> {
     let labels_read: Vec<u32> = bytes.iter().map(|&b| u32::from(b)).collect();
     if let [n, height, width] = sizes[..] {
         if n != labels_read.len() {

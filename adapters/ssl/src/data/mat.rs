@@ -17,9 +17,10 @@ use std::path::Path;
 use flate2::read::ZlibDecoder;
 
 use super::error::DataError;
-use super::files::read_at_most;
+use super::files::{read_at_most, unpack_at_most};
 
 const LIMIT: u64 = 1 << 33;
+const EXPECTED: &str = "a little-endian MATLAB version 5 file";
 
 /// The numbers of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,8 +174,19 @@ fn inflate(data: &[u8]) -> Result<Vec<u8>, String> {
 /// # Errors
 /// When the file is missing, is of another version or byte order, or ends inside an array.
 pub fn read(path: &Path, hint: &str) -> Result<Vec<MatArray>, DataError> {
-    const EXPECTED: &str = "a little-endian MATLAB version 5 file";
-    let bytes = read_at_most(path, LIMIT, EXPECTED, hint)?;
+    arrays(&read_at_most(path, LIMIT, EXPECTED, hint)?, path, hint)
+}
+
+/// The same from a file's content; `origin` is what errors call it.
+///
+/// # Errors
+/// As [`read`], but for a missing file.
+pub fn from_bytes(bytes: &[u8], origin: &Path, hint: &str) -> Result<Vec<MatArray>, DataError> {
+    let bytes = unpack_at_most(bytes, origin, LIMIT, EXPECTED, hint)?;
+    arrays(&bytes, origin, hint)
+}
+
+fn arrays(bytes: &[u8], path: &Path, hint: &str) -> Result<Vec<MatArray>, DataError> {
     let wrong = |found: String| DataError::corrupt(path, EXPECTED, found, hint);
     match bytes.get(124..128) {
         None => {

@@ -11,9 +11,10 @@
 use std::path::Path;
 
 use super::error::DataError;
-use super::files::{check_length, read_at_most};
+use super::files::{check_length, read_at_most, unpack_at_most};
 
 const LIMIT: u64 = 1 << 34;
+const EXPECTED: &str = "a NumPy array";
 const HINT: &str = "Write it with numpy.save(path, array).";
 
 /// The values of an array, widened to one of four types.
@@ -140,10 +141,37 @@ fn reorder<T: Copy>(from: &[T], shape: &[usize]) -> Vec<T> {
 /// # Errors
 /// When the file is missing, truncated, not an array, or of a type other than numbers.
 pub fn read(path: &Path) -> Result<NpyArray, DataError> {
-    let bytes = read_at_most(path, LIMIT, "a NumPy array", HINT)?;
+    array(&read_at_most(path, LIMIT, EXPECTED, HINT)?, path)
+}
+
+/// The same from a file's content; `origin` is what errors call it.
+///
+/// # Errors
+/// As [`read`], but for a missing file.
+///
+/// # Examples
+/// ```
+/// use std::path::Path;
+/// use earthmover_ssl::data::npy::{self, NpyValues};
+/// let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}";
+/// let mut file = b"\x93NUMPY\x01\x00".to_vec();
+/// file.extend([header.len() as u8, 0]);
+/// file.extend(header.bytes().chain([7, 9]));
+/// let array = npy::from_bytes(&file, Path::new("in memory"))?;
+/// assert_eq!(array.values, NpyValues::U8(vec![7, 9]));
+/// # Ok::<(), earthmover_ssl::data::DataError>(())
+/// ```
+pub fn from_bytes(bytes: &[u8], origin: &Path) -> Result<NpyArray, DataError> {
+    array(
+        &unpack_at_most(bytes, origin, LIMIT, EXPECTED, HINT)?,
+        origin,
+    )
+}
+
+fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
     let wrong = |expected: &str, found: String| DataError::corrupt(path, expected, found, HINT);
     let start = &bytes[..bytes.len().min(8)];
-    let (header_at, length) = match bytes[..] {
+    let (header_at, length) = match *bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => {
             (10, u32::from_le_bytes([a, b, 0, 0]))
         }

@@ -32,8 +32,19 @@ fn named<'a>(arrays: &'a [MatArray], name: &str, path: &Path) -> Result<&'a MatA
 /// # Errors
 /// When the file is missing, truncated, of another format, or a label is not in 1..=10.
 pub fn read(path: &Path) -> Result<Part, DataError> {
-    let arrays = mat::read(path, HINT)?;
-    let x = named(&arrays, "X", path)?;
+    part(&mat::read(path, HINT)?, path)
+}
+
+/// The same from a file's content; `origin` is what errors call it.
+///
+/// # Errors
+/// As [`read`], but for a missing file.
+pub fn from_bytes(bytes: &[u8], origin: &Path) -> Result<Part, DataError> {
+    part(&mat::from_bytes(bytes, origin, HINT)?, origin)
+}
+
+fn part(arrays: &[MatArray], path: &Path) -> Result<Part, DataError> {
+    let x = named(arrays, "X", path)?;
     let (MatValues::Bytes(bytes), [SIDE, SIDE, 3, count]) = (&x.values, &x.dims[..]) else {
         let found = format!("X of dimensions {:?}", x.dims);
         return Err(DataError::corrupt(
@@ -43,7 +54,7 @@ pub fn read(path: &Path) -> Result<Part, DataError> {
             HINT,
         ));
     };
-    let y = match &named(&arrays, "y", path)?.values {
+    let y = match &named(arrays, "y", path)?.values {
         MatValues::Bytes(b) => b.iter().map(|&v| f64::from(v)).collect(),
         MatValues::Numbers(n) => n.clone(),
     };
