@@ -564,6 +564,40 @@ fn npy_damage() {
     ));
 }
 
+#[test]
+fn npy_sizes_that_overflow_on_the_way_to_nothing() {
+    for shape in [
+        "(0, 3, 1099511627776, 1099511627776)",
+        "(1099511627776, 1099511627776, 0)",
+    ] {
+        for fortran in [false, true] {
+            let file = npy_file(1, "|u1", fortran, shape, &[]);
+            let read = npy::from_bytes(&file, Path::new("x.npy"));
+            assert!(matches!(read, Err(DataError::Corrupt { .. })), "{read:?}");
+        }
+    }
+    let none = npy_file(1, "|u1", true, "(0, 3, 4)", &[]);
+    let none = npy::from_bytes(&none, Path::new("x.npy")).unwrap();
+    assert_eq!(
+        (none.shape, none.values),
+        (vec![0, 3, 4], npy::NpyValues::U8(vec![]))
+    );
+}
+
+#[test]
+fn a_message_repeats_no_more_of_a_file_than_can_be_read() {
+    let shape = format!("({})", "1, ".repeat(5000));
+    let cases = [
+        npy_file(1, &"x".repeat(9000), false, "(1,)", &[0; 8]),
+        npy_file(1, "<f8", false, &shape, &[]),
+        npy_file(1, &"\u{1f4c8}".repeat(9000), false, &shape, &[]),
+    ];
+    for file in cases {
+        let error = npy::from_bytes(&file, Path::new("x.npy")).unwrap_err();
+        assert!(error.to_string().len() < 2000, "{error}");
+    }
+}
+
 fn labels_npy(labels: &[i64]) -> Vec<u8> {
     let bytes: Vec<u8> = labels.iter().flat_map(|v| v.to_le_bytes()).collect();
     npy_file(1, "<i8", false, &format!("({},)", labels.len()), &bytes)

@@ -117,6 +117,17 @@ pub enum DataError {
     },
 }
 
+/// Longest piece of a file or of its description that a message repeats.
+const QUOTED: usize = 200;
+
+/// The beginning of a text, for messages: a damaged file may hold anything, at any length.
+pub(crate) fn clip(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 impl DataError {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
@@ -134,7 +145,7 @@ impl DataError {
         Self::Corrupt {
             path: path.to_path_buf(),
             expected: expected.into(),
-            found: found.into(),
+            found: clip(&found.into()),
             hint: hint.into(),
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::error::DataError;
+use super::error::{DataError, clip};
 
 /// The first of several spellings of a file name that exists in `folder`, each also tried with `.gz`.
 pub(super) fn locate(
@@ -98,7 +98,7 @@ pub(super) fn check_length(
         path: path.to_path_buf(),
         expected,
         found: found as u64,
-        what: what.to_owned(),
+        what: clip(what),
         hint: hint.to_owned(),
     })
 }

@@ -220,6 +220,16 @@ fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
     let what = format!("{data_at} of header and {shape:?} values of {width} bytes");
     let expected = count.saturating_mul(width).saturating_add(data_at as u64);
     check_length(path, bytes.len(), expected, &what, HINT)?;
+    // Without its zeros: an empty array has strides and examples with sizes, which must be numbers too.
+    let sizes = shape.iter().filter(|&&s| s != 0);
+    if sizes
+        .copied()
+        .try_fold(1usize, usize::checked_mul)
+        .is_none()
+    {
+        let found = format!("{shape:?}");
+        return Err(wrong("a shape that fits into memory", found));
+    }
     let values =
         values(kind, &bytes[data_at..], order == '>').ok_or_else(|| wrong(types, descr.clone()))?;
     let values = if fortran && shape.len() > 1 {
