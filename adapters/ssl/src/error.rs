@@ -1,6 +1,21 @@
 //! What can be wrong with what a training loop hands over, with the numbers that are wrong in it.
 
-use std::io;
+use std::{fmt, io};
+
+/// A number as a person would write it: 0.25 and 1e300, not three hundred digits.
+#[derive(Clone, Copy)]
+struct Num(f64);
+
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if size != 0.0 && size.is_finite() && !(1e-6..1e15).contains(&size) {
+            write!(f, "{:e}", self.0)
+        } else {
+            write!(f, "{}", self.0)
+        }
+    }
+}
 
 /// Why a request to the label-allocation side of this crate was refused.
 ///
@@ -35,7 +50,7 @@ pub enum Error {
         found: usize,
     },
     /// An option or argument is outside its range.
-    #[error("{name} is {value}; it must be {expected}")]
+    #[error("{name} is {}; it must be {expected}", Num(*value))]
     Option {
         /// Which one.
         name: &'static str,
@@ -46,7 +61,8 @@ pub enum Error {
     },
     /// A log-probability is NaN, +∞ or clearly above zero.
     #[error(
-        "row {row}, class {class}: log-probability {value} is not the logarithm of a probability"
+        "row {row}, class {class}: log-probability {} is not the logarithm of a probability",
+        Num(*value)
     )]
     LogProbability {
         /// Row within the batch.
@@ -58,7 +74,8 @@ pub enum Error {
     },
     /// The probabilities of a row do not sum to one.
     #[error(
-        "row {row}: probabilities sum to {sum}, not to one (logits in place of log-probabilities?)"
+        "row {row}: probabilities sum to {}, not to one (logits in place of log-probabilities?)",
+        Num(*sum)
     )]
     NotNormalised {
         /// Row within the batch.
@@ -85,7 +102,7 @@ pub enum Error {
         index: usize,
     },
     /// A bound is NaN, infinite or negative.
-    #[error("the {what} bound of {index} is {value}; bounds must be finite and not negative")]
+    #[error("the {what} bound of {index} is {}; bounds must be finite and not negative", Num(*value))]
     Bound {
         /// Which kind of bound.
         what: &'static str,
@@ -95,7 +112,7 @@ pub enum Error {
         value: f64,
     },
     /// A lower bound lies above the matching upper bound.
-    #[error("{what} {index}: the lower bound {lower} is above the upper bound {upper}")]
+    #[error("{what} {index}: the lower bound {} is above the upper bound {}", Num(*lower), Num(*upper))]
     Crossed {
         /// What is bounded.
         what: &'static str,
@@ -108,7 +125,8 @@ pub enum Error {
     },
     /// The bounds contradict each other: no allocation satisfies them.
     #[error(
-        "infeasible: {what} ask for a mass of {required} where at most {available} is possible"
+        "infeasible: {what} ask for a mass of {} where at most {} is possible",
+        Num(*required), Num(*available)
     )]
     Infeasible {
         /// Which bounds.
@@ -120,8 +138,9 @@ pub enum Error {
     },
     /// The allocator's transport problem has upper bounds only.
     #[error(
-        "class {class} has a lower bound of {lower}: the transport form takes upper bounds only, \
-         use `ConstrainedAllocation` for lower bounds"
+        "class {class} has a lower bound of {}: the transport form takes upper bounds only, \
+         use `ConstrainedAllocation` for lower bounds",
+        Num(*lower)
     )]
     LowerBound {
         /// First class with a lower bound.
@@ -152,7 +171,7 @@ pub enum Error {
         pivot: f64,
     },
     /// A schedule's knots are not usable.
-    #[error("knot {index} of the schedule, ({at}, {value}), is {problem}")]
+    #[error("knot {index} of the schedule, ({}, {}), is {problem}", Num(*at), Num(*value))]
     Knot {
         /// Which knot.
         index: usize,
