@@ -201,6 +201,43 @@ fn continues_bit_for_bit() {
     }
 }
 
+/// The stream with another sum at its end: whole, whatever it says.
+fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.len() - 8);
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    bytes.extend(sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn what_is_loaded_is_what_was_saved() {
+    let options = LabelAllocator::options(6, 3).storage(CostStorage::Half);
+    let mut allocator = options.build().unwrap();
+    allocator.allocate(0.5).unwrap();
+    let mut bytes = Vec::new();
+    allocator.save(&mut bytes).unwrap();
+    assert!(LabelAllocator::load(summed(bytes.clone()).as_slice()).is_ok());
+    // Magic, version and four counts; then γ, tolerance, ρ, the solver's cut; then two bounds per class.
+    let (cut, mark) = (40 + 24, 40 + 32 + 48);
+    let mut other = bytes.clone();
+    assert_eq!(other[mark], 0);
+    other[mark] = 2;
+    assert!(LabelAllocator::load(summed(other).as_slice()).is_err());
+    for value in [1e-300, 1e300, f64::NAN] {
+        let mut other = bytes.clone();
+        other[cut..cut + 8].copy_from_slice(&value.to_le_bytes());
+        assert!(
+            LabelAllocator::load(summed(other).as_slice()).is_err(),
+            "{value}"
+        );
+    }
+    let last = bytes.len() - 12;
+    bytes[last] ^= 1;
+    assert!(LabelAllocator::load(summed(bytes).as_slice()).is_err());
+}
+
 #[test]
 fn refuses_and_stays_as_it_was() {
     let (n, k) = (10, 3);

@@ -83,13 +83,18 @@ impl Owned {
         };
         let (bounds, rows, rho) = (self.bounds, self.row_bounds, self.rho);
         let mut allocator = LabelAllocator::assemble(bounds, rows, settings, rho, costs, history)?;
-        allocator.engine.resume(&Checkpoint {
+        let checkpoint = Checkpoint {
             potentials: self.potentials,
             sums: self.sums,
             reference: self.reference,
             cut: self.cut,
             factor: self.factor,
-        })?;
+        };
+        allocator.engine.resume(&checkpoint)?;
+        // What the solver had to mend, no solver has written.
+        if allocator.engine.checkpoint() != checkpoint {
+            return Err(broken("its solver was never in such a state"));
+        }
         Ok(allocator)
     }
 }
@@ -252,7 +257,13 @@ impl LabelAllocator {
         while costs.len() < cells {
             let part = source.take_f32((cells - costs.len()).min(CHUNK))?;
             check_costs(&part)?;
+            let start = costs.len();
             costs.extend(&part);
+            let mut kept = vec![0.0; part.len()];
+            costs.read(start..costs.len(), &mut kept);
+            if kept != part {
+                return Err(broken("a cost is finer than its storage".to_owned()));
+            }
         }
         let check = source.check;
         if u64::from_le_bytes(source.take()?) != check {
@@ -349,7 +360,10 @@ impl<R: Read> Summed<R> {
     fn take_optional(&mut self, count: usize) -> Result<Option<Vec<f64>>, Error> {
         match self.take::<1>()? {
             [0] => Ok(None),
-            _ => self.take_f64(count).map(Some),
+            [1] => self.take_f64(count).map(Some),
+            [other] => Err(Error::Saved {
+                problem: format!("a mark of {other} where something is there (1) or not (0)"),
+            }),
         }
     }
 
