@@ -295,7 +295,10 @@ fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
         if let Ok(mut place) = PLACE.lock() {
             let at = info.location().map(ToString::to_string).unwrap_or_default();
-            let message = info.payload_as_str().unwrap_or_default();
+            let payload = info.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            let message = text.unwrap_or_default();
             // Asserts of one target share a line or two; their first words tell them apart.
             let words = message.split([':', '{']).next().unwrap_or_default();
             let words = words.trim_matches(|c: char| c.is_ascii_digit() || "-.e ".contains(c));
