@@ -389,3 +389,15 @@ fn contradictions_are_named() {
     assert!(ConstrainedAllocation::new(1).solve(&[0.0]).is_err());
     assert!(ConstrainedAllocation::new(0).solve(&[]).is_err());
 }
+
+#[test]
+fn a_time_limit_is_a_status() {
+    let log_p = vec![0.5f32.ln(); 40];
+    let skewed = Bounds::between(&[0.0, 0.7], &[0.3, 1.0]).unwrap();
+    let question = ConstrainedAllocation::new(2).bounds(skewed);
+    assert!(question.solve(&log_p).unwrap().status().is_converged());
+    let hurried = question.time_limit(std::time::Duration::ZERO);
+    let found = hurried.solve(&log_p).unwrap();
+    assert_eq!(found.status(), earthmover::Status::Stopped);
+    assert!(found.plan().iter().all(|q| q.is_finite() && *q >= 0.0));
+}

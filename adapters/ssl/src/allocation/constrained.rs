@@ -14,7 +14,10 @@
 //! steps at a given γ, [`solve_exact`](ConstrainedAllocation::solve_exact) by minimum-cost flow.
 //! Bounds are taken as they are said here, without the unit of slack that the paper adds.
 
-use earthmover::{Certificate, Dense, Status, flow::BoundedTransport};
+use std::time::{Duration, Instant};
+
+use earthmover::flow::{BoundedTransport, MinCostFlow};
+use earthmover::{Certificate, Dense, Status};
 
 use super::Bounds;
 use super::allocator::{COST_CEILING, check_length, check_row, check_settings, check_shape};
@@ -55,6 +58,7 @@ pub struct ConstrainedAllocation {
     tolerance: f64,
     max_iterations: usize,
     acceleration: Acceleration,
+    time_limit: Option<Duration>,
 }
 
 impl ConstrainedAllocation {
@@ -72,6 +76,7 @@ impl ConstrainedAllocation {
             tolerance: 1e-6,
             max_iterations: 10_000,
             acceleration: Acceleration::default(),
+            time_limit: None,
         }
     }
 
@@ -136,6 +141,13 @@ impl ConstrainedAllocation {
         self
     }
 
+    /// Stops with [`Status::Stopped`] when this much time has passed; obeyed within a cycle of projections or a block of pivots. What
+    /// is found by then need not keep the bounds: the certificate says how far off it is. Default: never.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
     /// What [`solve`](Self::solve) does between cycles of projections. Default: Newton's steps.
     pub fn acceleration(mut self, acceleration: Acceleration) -> Self {
         self.acceleration = acceleration;
@@ -150,6 +162,9 @@ impl ConstrainedAllocation {
     /// overlap; [`Error::Infeasible`] for bounds that contradict each other.
     pub fn solve(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
         check_settings(self.gamma, self.tolerance)?;
+        let deadline = self
+            .time_limit
+            .and_then(|limit| Instant::now().checked_add(limit));
         let posed = self.pose(log_probs)?;
         let answer = project(
             &posed.question(),
@@ -157,6 +172,7 @@ impl ConstrainedAllocation {
             self.tolerance,
             self.max_iterations,
             self.acceleration,
+            deadline,
         );
         Ok(posed.answer(
             answer.plan,
@@ -187,7 +203,11 @@ impl ConstrainedAllocation {
         for ((classes, ..), bounds) in self.groups.iter().zip(&tree.bounds[k..]) {
             transport = transport.group(classes.iter().copied(), range(bounds));
         }
-        let solution = transport.solve()?;
+        let solver = match self.time_limit {
+            None => MinCostFlow::new(),
+            Some(limit) => MinCostFlow::new().time_limit(limit),
+        };
+        let solution = transport.solve_with(&solver)?;
         let mut prices = solution.col_prices().to_vec();
         prices.extend_from_slice(solution.group_prices());
         prices.push(solution.total_price());

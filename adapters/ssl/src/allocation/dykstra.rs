@@ -27,6 +27,8 @@
 //! and the error halves, and as long as it halves the error no cycle is run at all. A kept step thus never undoes what
 //! cycles have won, and a refused one costs its passes over the costs, which count as iterations.
 
+use std::time::Instant;
+
 use earthmover::Status;
 
 use super::laminar::Tree;
@@ -123,6 +125,7 @@ pub(crate) fn project(
     tolerance: f64,
     max_iterations: usize,
     acceleration: Acceleration,
+    deadline: Option<Instant>,
 ) -> Projected {
     let mut stages = vec![gamma];
     while let Some(&last) = stages.last().filter(|&&g| g > 20.0) {
@@ -161,6 +164,9 @@ pub(crate) fn project(
             if error.is_nan() {
                 break Status::Stalled;
             }
+            if deadline.is_some_and(|end| Instant::now() >= end) {
+                break Status::Stopped;
+            }
             if iterations >= max_iterations {
                 break Status::IterationLimit;
             }
@@ -186,7 +192,7 @@ pub(crate) fn project(
             iterations += 1;
             wait = wait.saturating_sub(1);
         };
-        if status == Status::Stalled {
+        if matches!(status, Status::Stalled | Status::Stopped) {
             break;
         }
     }
