@@ -30,7 +30,10 @@ use core::ops::ControlFlow;
 use core::time::Duration;
 
 use crate::check::Survey;
+use crate::compiled::Method;
+use crate::cost::Transposed;
 use crate::newton::Outlook;
+use crate::problem::Erased;
 use crate::solver::{Guard, Watch};
 use crate::turned::turned_back;
 use crate::{
@@ -132,7 +135,7 @@ impl Entropic {
         let outlook = if cols <= rows {
             Outlook::new(problem.cost(), self.epsilon)
         } else {
-            Outlook::new(problem.transposed().cost(), self.epsilon)
+            Outlook::new(&Transposed(problem.cost()), self.epsilon)
         };
         let (k, n) = (small as f64, large as f64);
         let tall = small <= Self::FEW || (n >= TALL * k && k * k <= 150.0 * n);
@@ -154,19 +157,8 @@ impl Entropic {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
-        let choice = self.choose(problem);
-        if choice == Choice::Newton {
-            return self.newton.run(problem, None, 0, &survey, &guard);
-        }
-        if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
-            let turned = problem.transposed();
-            let other = self
-                .sinkhorn_first(&turned, choice, &survey, &guard)
-                .map_err(Error::transposed)?;
-            return turned_back(problem, &survey, self.tolerance, other);
-        }
-        self.sinkhorn_first(problem, choice, &survey, &guard)
+        let answer = T::solve(Method::Entropic(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Options and problem, before anything else is done.
@@ -198,6 +190,47 @@ impl Entropic {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::solve(Method::Entropic(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        match start {
+            None => self.cold(problem),
+            Some(start) => self.warm(problem, start),
+        }
+    }
+
+    fn cold<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
+        let choice = self.choose(problem);
+        if choice == Choice::Newton {
+            return self.newton.run(problem, None, 0, &survey, &guard);
+        }
+        if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
+            let view = Transposed(problem.cost());
+            let turned = problem.turned(&view);
+            let other = self
+                .sinkhorn_first(&turned, choice, &survey, &guard)
+                .map_err(Error::transposed)?;
+            return turned_back(problem, &survey, self.tolerance, other);
+        }
+        self.sinkhorn_first(problem, choice, &survey, &guard)
+    }
+
+    fn warm<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         self.sinkhorn.limits(&guard)?;
         let start = Some(check::columns(start, problem.marginals())?);

@@ -43,6 +43,8 @@
 use core::ops::ControlFlow;
 use core::time::Duration;
 
+use crate::compiled::Method;
+use crate::problem::Erased;
 use crate::solver::Watch;
 use crate::{
     Contracted, Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, Solution, Solver,
@@ -163,22 +165,8 @@ impl Exact {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let guard = self.watch.begin()?;
-        match self.choose(problem) {
-            Choice::Contracted => self.contracted().run(problem, None, &guard),
-            Choice::Simplex => self.simplex().run(problem, None, &guard),
-            Choice::Trial(work) => {
-                let trial = self.contracted().unless_slower_than(work);
-                let solution = trial.run(problem, None, &guard)?;
-                let capped = self
-                    .max_iterations
-                    .is_some_and(|m| solution.iterations() >= m);
-                if capped || solution.status() != Status::IterationLimit {
-                    return Ok(solution);
-                }
-                self.simplex().run(problem, None, &guard)
-            }
-        }
+        let answer = T::solve(Method::Exact(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
@@ -213,6 +201,49 @@ impl Exact {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::solve(Method::Exact(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        match start {
+            None => self.cold(problem),
+            Some(start) => self.warm(problem, start),
+        }
+    }
+
+    fn cold<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        match self.choose(problem) {
+            Choice::Contracted => self.contracted().run(problem, None, &guard),
+            Choice::Simplex => self.simplex().run(problem, None, &guard),
+            Choice::Trial(work) => {
+                let trial = self.contracted().unless_slower_than(work);
+                let solution = trial.run(problem, None, &guard)?;
+                let capped = self
+                    .max_iterations
+                    .is_some_and(|m| solution.iterations() >= m);
+                if capped || solution.status() != Status::IterationLimit {
+                    return Ok(solution);
+                }
+                self.simplex().run(problem, None, &guard)
+            }
+        }
+    }
+
+    fn warm<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         let start = Some(check::priced_columns(start, problem.marginals())?);
         match self.choose(problem) {

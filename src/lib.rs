@@ -41,6 +41,7 @@
 mod active;
 mod certificate;
 mod check;
+mod compiled;
 mod contracted;
 pub mod cost;
 mod digits;

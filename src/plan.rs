@@ -10,7 +10,8 @@ use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a plan is represented.
 #[derive(Debug, Clone)]
-pub(crate) enum Shape {
+#[allow(unreachable_pub)]
+pub enum Shape {
     /// `exp((f_i + g_j − C_ij)/ε)` with exact rows.
     Gibbs { epsilon: f64 },
     /// Entries by row: `starts[i]..starts[i + 1]` indexes `cols` and `mass`; slack is what is missing.
@@ -19,7 +20,8 @@ pub(crate) enum Shape {
 
 /// Compressed rows of a sparse plan.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SparseRows {
+#[allow(unreachable_pub)]
+pub struct SparseRows {
     starts: Vec<usize>,
     cols: Vec<usize>,
     mass: Vec<f64>,

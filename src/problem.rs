@@ -5,9 +5,14 @@
 //! ```
 
 use core::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::cost::Transposed;
 use crate::{Cost, Error, Marginals, Real};
+
+/// A problem whose cost is known only as a cost: what the solvers' bodies are compiled for.
+#[allow(unreachable_pub)]
+pub type Erased<'c, T> = Problem<T, &'c dyn Cost<T>>;
 
 /// A transport problem: which cost, which masses.
 ///
@@ -22,7 +27,7 @@ use crate::{Cost, Error, Marginals, Real};
 #[derive(Debug, Clone)]
 pub struct Problem<T, C> {
     cost: C,
-    marginals: Marginals,
+    marginals: Arc<Marginals>,
     scalar: PhantomData<fn() -> T>,
 }
 
@@ -59,7 +64,7 @@ impl<T: Real, C: Cost<T>> Problem<T, C> {
         }
         Ok(Self {
             cost,
-            marginals,
+            marginals: Arc::new(marginals),
             scalar: PhantomData,
         })
     }
@@ -88,12 +93,30 @@ impl<T: Real, C: Cost<T>> Problem<T, C> {
         &self.marginals
     }
 
+    /// The same question without the type of its cost.
+    pub(crate) fn erased(&self) -> Erased<'_, T> {
+        Problem {
+            cost: &self.cost,
+            marginals: Arc::clone(&self.marginals),
+            scalar: PhantomData,
+        }
+    }
+
+    /// The same question with rows and columns exchanged, over a view of the cost that does the same.
+    pub(crate) fn turned<'v>(&self, view: &'v dyn Cost<T>) -> Erased<'v, T> {
+        Problem {
+            cost: view,
+            marginals: Arc::new(self.marginals.transposed()),
+            scalar: PhantomData,
+        }
+    }
+
     /// The same question with rows and columns exchanged; borrows the cost.
     #[must_use]
     pub fn transposed(&self) -> Problem<T, Transposed<&C>> {
         Problem {
             cost: Transposed(&self.cost),
-            marginals: self.marginals.transposed(),
+            marginals: Arc::new(self.marginals.transposed()),
             scalar: PhantomData,
         }
     }

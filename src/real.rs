@@ -23,7 +23,17 @@ mod private {
 /// assert_eq!(f32::narrow(0.5).widen(), 0.5);
 /// ```
 pub trait Real:
-    Float + NumAssign + Sum + Debug + Display + Default + Send + Sync + private::Sealed + 'static
+    Float
+    + NumAssign
+    + Sum
+    + Debug
+    + Display
+    + Default
+    + Send
+    + Sync
+    + private::Sealed
+    + crate::compiled::Compiled
+    + 'static
 {
     /// Largest relative difference of two mass totals that is still taken for rounding in data of
     /// this type: `1e-4` for `f32`, which may have been summed in `f32`, and `1e-8` for `f64`.

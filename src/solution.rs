@@ -2,9 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::certificate::{Certificate, certify};
+use crate::certificate::Certificate;
 use crate::gibbs::Gibbs;
-use crate::newton::Outlook;
 use crate::plan::{Plan, Shape};
 use crate::{Cost, Error, Potentials, Problem, Real};
 
@@ -71,7 +70,41 @@ pub struct Solution<'p, T, C> {
     certificate: OnceLock<Certificate>,
 }
 
+/// An answer without its question.
+#[derive(Debug)]
+#[allow(unreachable_pub)]
+pub struct Answer {
+    potentials: Potentials,
+    shape: Shape,
+    status: Status,
+    iterations: usize,
+    violation: Option<f64>,
+}
+
 impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
+    /// The answer to this question.
+    pub(crate) fn of(problem: &'p Problem<T, C>, answer: Answer) -> Self {
+        let Answer {
+            potentials,
+            shape,
+            status,
+            iterations,
+            violation,
+        } = answer;
+        Self::new(problem, potentials, shape, status, iterations, violation)
+    }
+
+    /// Without the question.
+    pub(crate) fn into_answer(self) -> Answer {
+        Answer {
+            potentials: self.potentials,
+            shape: self.shape,
+            status: self.status,
+            iterations: self.iterations,
+            violation: self.violation,
+        }
+    }
+
     pub(crate) fn new(
         problem: &'p Problem<T, C>,
         potentials: Potentials,
@@ -119,15 +152,9 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     pub fn potentials(&self) -> &Potentials {
         match self.shape {
             Shape::Sparse(_) => &self.potentials,
-            Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| {
-                let masses = self.problem.marginals();
-                let gibbs = self.potentials.gibbs(epsilon, masses.slack());
-                let mut rows = vec![0.0; self.problem.rows()];
-                gibbs.row_potentials(self.problem.cost(), masses.rows(), &mut rows);
-                Potentials {
-                    rows,
-                    ..self.potentials.clone()
-                }
+            Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| Potentials {
+                rows: T::row_potentials(&self.problem.erased(), &self.potentials, epsilon),
+                ..self.potentials.clone()
             }),
         }
     }
@@ -195,7 +222,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
                 Some("allow more iterations, or go on from its potentials")
             }
             (Status::IterationLimit, Shape::Gibbs { epsilon }) => {
-                let spread = Outlook::new(self.problem.cost(), *epsilon).spread;
+                let spread = T::spread(&self.problem.erased(), *epsilon);
                 Some(if spread > 300.0 * epsilon {
                     "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
                      does for `Sinkhorn`"
@@ -222,7 +249,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     #[must_use]
     pub fn certificate(&self) -> &Certificate {
         self.certificate
-            .get_or_init(|| certify(self.problem, &self.potentials, &self.shape))
+            .get_or_init(|| T::certify(&self.problem.erased(), &self.potentials, &self.shape))
     }
 
     /// Transport cost ⟨C, P⟩ of the plan as it is, slack costs included.

@@ -4,7 +4,7 @@
 //! far fewer unknowns.
 
 use crate::check::Survey;
-use crate::cost::{Reduced, Transposed};
+use crate::cost::Reduced;
 use crate::sinkhorn::{Outcome, answer};
 use crate::sweep::{Backend, CERTAIN, Streamed, Target, Verdict, verdict};
 use crate::{Cost, Error, Problem, Real, Solution, Status, digits};
@@ -16,7 +16,7 @@ pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
     survey: &Survey,
     tolerance: f64,
-    other: Solution<'_, T, Transposed<&C>>,
+    other: Solution<'_, T, &dyn Cost<T>>,
 ) -> Result<Solution<'p, T, C>, Error> {
     let (status, iterations, epsilon) = (other.status(), other.iterations(), other.epsilon());
     let mut target = Target::new(problem.marginals());
@@ -77,8 +77,8 @@ pub(crate) fn measure(
 
 /// Column potentials of the problem, slack last: the row potentials of its transpose. Only their differences matter, so
 /// that what all of them have in common is taken off before it costs digits.
-fn columns<T: Real, C: Cost<T>>(
-    other: &Solution<'_, T, Transposed<&C>>,
+fn columns<T: Real>(
+    other: &Solution<'_, T, &dyn Cost<T>>,
     epsilon: f64,
 ) -> Result<Vec<f64>, Error> {
     let problem = other.problem();

@@ -45,7 +45,10 @@ use self::budget::Budget;
 use self::level::{End, Level};
 use self::table::{NOWHERE, Table};
 use crate::check::Survey;
+use crate::compiled::Method;
+use crate::cost::Transposed;
 use crate::plan::{Shape, SparseRows};
+use crate::problem::Erased;
 use crate::solver::{Guard, Watch};
 use crate::{
     Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status, check,
@@ -151,7 +154,8 @@ impl Contracted {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, None, &self.watch.begin()?)
+        let answer = T::solve(Method::Contracted(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Answers the problem starting from column potentials that are believed to be near the optimal ones, such
@@ -165,8 +169,18 @@ impl Contracted {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let start = check::priced_columns(start, problem.marginals())?;
-        self.run(problem, Some(start), &self.watch.begin()?)
+        let answer = T::solve(Method::Contracted(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let start = start.map(|start| check::priced_columns(start, problem.marginals()));
+        self.run(problem, start.transpose()?, &self.watch.begin()?)
     }
 
     /// Solves under a guard that may watch over more than this.
@@ -181,7 +195,8 @@ impl Contracted {
             self.tall(problem, start, &survey, guard)?
         } else {
             let start = start.map(|g| row_prices(problem, &g));
-            let flipped = problem.transposed();
+            let view = Transposed(problem.cost());
+            let flipped = problem.turned(&view);
             let answer = self.tall(&flipped, start, &survey, guard);
             answer.map_err(Error::transposed)?.transposed()
         };

@@ -33,8 +33,8 @@ const IMPATIENCE: usize = 5;
 /// A step Δ is judged by the slope it leaves: the semi-dual is concave, so the slope along Δ falls from
 /// d·Δ at the start, and where it is still above −½ of that at the end the step has not gone far beyond
 /// the top. That needs no value of the semi-dual, whose last digits would be lost in a large sum.
-pub(crate) fn ascend<B: Curvature + ?Sized>(
-    backend: &mut B,
+pub(crate) fn ascend(
+    backend: &mut dyn Curvature,
     target: &mut Target,
     g: Vec<f64>,
     epsilon: f64,
@@ -145,8 +145,8 @@ pub(crate) fn ascend<B: Curvature + ?Sized>(
     })
 }
 
-struct Ascent<'a, B: ?Sized> {
-    backend: &'a mut B,
+struct Ascent<'a> {
+    backend: &'a mut dyn Curvature,
     target: &'a mut Target,
     epsilon: f64,
     iterations: usize,
@@ -154,7 +154,7 @@ struct Ascent<'a, B: ?Sized> {
     slack_row: Vec<f64>,
 }
 
-impl<B: Curvature + ?Sized> Ascent<'_, B> {
+impl Ascent<'_> {
     /// Sums and curvature at `g`; returns the violation.
     fn look(&mut self, g: &[f64], sums: &mut [f64]) -> Result<f64, Error> {
         let at = self.target.scaling(self.epsilon, g);

@@ -26,8 +26,8 @@ fn rough(target: &Target) -> f64 {
 
 /// Ascends at `epsilon`, by way of larger ones where that is needed. The backend's last sweep is at the
 /// outcome's potentials.
-pub(crate) fn descend<B: Curvature + ?Sized>(
-    backend: &mut B,
+pub(crate) fn descend(
+    backend: &mut dyn Curvature,
     target: &mut Target,
     g: Vec<f64>,
     epsilon: f64,
@@ -89,8 +89,8 @@ pub(crate) fn descend<B: Curvature + ?Sized>(
 }
 
 /// Cut short on the way: one more sweep says how far off that is at the ε that was asked for.
-fn at_last<B: Curvature + ?Sized>(
-    backend: &mut B,
+fn at_last(
+    backend: &mut dyn Curvature,
     target: &mut Target,
     cut: Outcome,
     epsilon: f64,

@@ -26,7 +26,10 @@ use sample::Sampled;
 pub(crate) use step::Step;
 
 use crate::check::Survey;
+use crate::compiled::Method;
+use crate::cost::Transposed;
 use crate::gibbs::Gibbs;
+use crate::problem::Erased;
 use crate::sinkhorn::{
     Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
 };
@@ -134,10 +137,8 @@ impl Newton {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let guard = self.watch.begin()?;
-        self.check_options()?;
-        let survey = check::whole(problem)?;
-        self.run(problem, None, 0, &survey, &guard)
+        let answer = T::solve(Method::Newton(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -149,11 +150,8 @@ impl Newton {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let guard = self.watch.begin()?;
-        self.check_options()?;
-        let start = check::columns(start, problem.marginals())?;
-        let survey = check::whole(problem)?;
-        self.run(problem, Some(start), 0, &survey, &guard)
+        let answer = T::solve(Method::Newton(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Solves with the sweeps and curvatures of a backend that holds the costs and row masses of `problem`, from rest: no
@@ -177,6 +175,30 @@ impl Newton {
         problem: &'p Problem<T, C>,
         backend: &mut B,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let mut backend = backend;
+        let answer = T::newton_on(self, &problem.erased(), &mut backend)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        let start = start.map(|start| check::columns(start, problem.marginals()));
+        let (start, survey) = (start.transpose()?, check::whole(problem)?);
+        self.run(problem, start, 0, &survey, &guard)
+    }
+
+    /// The body of [`solve_on`](Self::solve_on).
+    pub(crate) fn answer_on<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        backend: &mut dyn Curvature,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         self.check_options()?;
         check_shape(problem, backend)?;
@@ -227,7 +249,8 @@ impl Newton {
             return self.tall(problem, start, spent, survey, guard);
         }
         // Wide: the same on the transposed question.
-        let turned = problem.transposed();
+        let view = Transposed(problem.cost());
+        let turned = problem.turned(&view);
         let start = start.map(|g| self.rows_of(problem, g));
         let other = self
             .tall(&turned, start, spent, survey, guard)
@@ -296,9 +319,9 @@ impl Newton {
 
     /// Solves over a cost, the problem's own or a more careful reading of it.
     #[allow(clippy::too_many_arguments)]
-    fn over<T: Real, C: Cost<T>>(
+    fn over<T: Real>(
         &self,
-        cost: &C,
+        cost: &dyn Cost<T>,
         marginals: &Marginals,
         target: &mut Target,
         start: Option<Vec<f64>>,
@@ -328,14 +351,14 @@ impl Newton {
 
     /// Lists know how large the potentials are that they blur, not how large the costs: where those could matter, a plain sweep
     /// has the last word.
-    fn look_again<T: Real, C: Cost<T>>(
+    fn look_again<T: Real>(
         &self,
-        cost: &C,
+        cost: &dyn Cost<T>,
         marginals: &Marginals,
         target: &mut Target,
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
-        let mut plain = Streamed::new(cost, marginals.rows());
+        let mut plain = Streamed::over(cost, marginals.rows());
         let (violation, verdict) = measure(
             &mut plain,
             target,
@@ -355,9 +378,9 @@ impl Newton {
     ///
     /// What goes wrong on a sample (a column none of its rows may use, say) need not be wrong with the
     /// whole: the start is then simply less good, and the whole problem has the last word.
-    fn cold<T: Real, C: Cost<T> + ?Sized>(
+    fn cold<T: Real>(
         &self,
-        cost: &C,
+        cost: &dyn Cost<T>,
         marginals: &Marginals,
         target: &mut Target,
         outlook: Outlook,
@@ -402,9 +425,9 @@ impl Newton {
     /// Comes down from an ε as large as the costs' spread. Where everything is blurred every entry is
     /// visible, and a curvature would cost the square of the columns a row: with more than a few columns
     /// Sinkhorn steps do.
-    fn anneal<B: Curvature>(
+    fn anneal(
         &self,
-        backend: &mut B,
+        backend: &mut dyn Curvature,
         target: &mut Target,
         g: Vec<f64>,
         spread: f64,

@@ -21,7 +21,7 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    pub(crate) fn new<T: Real, C: Cost<T> + ?Sized>(cost: &C, epsilon: f64) -> Self {
+    pub(crate) fn new<T: Real>(cost: &dyn Cost<T>, epsilon: f64) -> Self {
         let (n, k) = (cost.rows(), cost.cols());
         let rows = n.clamp(1, ROWS);
         let mut lines = vec![T::zero(); rows * k];
@@ -71,14 +71,14 @@ impl Outlook {
 
     /// The backend for such rows: lists of the entries that matter, which may leave out what weighs less than `faint`,
     /// unless most rows would be too long for a list and short enough to be swept whole at little cost.
-    pub(super) fn backend<'a, T: Real, C: Cost<T> + ?Sized>(
+    pub(super) fn backend<'a, T: Real>(
         self,
-        cost: &'a C,
+        cost: &'a dyn Cost<T>,
         masses: &[f64],
         faint: f64,
     ) -> Box<dyn Curvature + 'a> {
         if !self.is_sharp() && cost.cols() < MOST_LINES {
-            Box::new(Streamed::new(cost, masses))
+            Box::new(Streamed::over(cost, masses))
         } else {
             Box::new(Active::new(cost, masses.to_vec(), faint))
         }

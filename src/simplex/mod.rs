@@ -34,7 +34,9 @@ mod tree;
 use core::ops::ControlFlow;
 use core::time::Duration;
 
+use crate::compiled::Method;
 use crate::plan::SparseRows;
+use crate::problem::Erased;
 use crate::solver::{Guard, Watch};
 use crate::{
     Cost, Error, Marginals, Potentials, Problem, Progress, Real, Slack, Solution, Solver, check,
@@ -147,7 +149,8 @@ impl NetworkSimplex {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        self.run(problem, None, &self.watch.begin()?)
+        let answer = T::solve(Method::NetworkSimplex(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Solves the problem, starting from the column potentials of an earlier or an approximate answer.
@@ -159,10 +162,20 @@ impl NetworkSimplex {
     pub fn solve_from<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        potentials: &Potentials,
+        start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let start = check::priced_columns(potentials, problem.marginals())?;
-        self.run(problem, Some(start), &self.watch.begin()?)
+        let answer = T::solve(Method::NetworkSimplex(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let start = start.map(|start| check::priced_columns(start, problem.marginals()));
+        self.run(problem, start.transpose()?, &self.watch.begin()?)
     }
 
     /// Solves under a guard that may watch over more than this.

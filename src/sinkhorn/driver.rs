@@ -65,8 +65,8 @@ const CUTS: usize = 3;
 /// Sweeps without a per cent of improvement after which there is nothing left to gain.
 const PATIENCE: usize = 300;
 
-pub(crate) fn drive<B: Backend + ?Sized>(
-    backend: &mut B,
+pub(crate) fn drive(
+    backend: &mut dyn Backend,
     target: &mut Target,
     g: Vec<f64>,
     limits: &Limits<'_>,
@@ -108,8 +108,8 @@ pub(crate) fn drive<B: Backend + ?Sized>(
     })
 }
 
-struct Stage<'a, B: ?Sized> {
-    backend: &'a mut B,
+struct Stage<'a> {
+    backend: &'a mut dyn Backend,
     target: &'a mut Target,
     epsilon: f64,
     tolerance: f64,
@@ -119,7 +119,7 @@ struct Stage<'a, B: ?Sized> {
     place: (f64, f64),
 }
 
-impl<B: Backend + ?Sized> Stage<'_, B> {
+impl Stage<'_> {
     /// Sweeps at `g` and writes the plain step `ln b − ln colsum` over `step`; returns the violation.
     fn measure(&mut self, g: &[f64], sums: &mut [f64], step: &mut [f64]) -> Result<f64, Error> {
         let k = g.len() - 1;

@@ -23,7 +23,9 @@ pub(crate) use driver::{Limits, Outcome, drive};
 pub(crate) use epsilon::check_epsilon;
 
 use crate::check::Survey;
+use crate::compiled::Method;
 use crate::plan::Shape;
+use crate::problem::Erased;
 use crate::solver::{Guard, Watch};
 use crate::sweep::{Absorbed, Backend, Streamed, Target};
 use crate::{
@@ -149,10 +151,8 @@ impl Sinkhorn {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let guard = self.watch.begin()?;
-        self.limits(&guard)?;
-        let survey = check::whole(problem)?;
-        self.run(problem, None, &survey, &guard)
+        let answer = T::solve(Method::Sinkhorn(self), &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Solves from the column potentials of an earlier answer to a similar problem.
@@ -164,11 +164,8 @@ impl Sinkhorn {
         problem: &'p Problem<T, C>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let guard = self.watch.begin()?;
-        self.limits(&guard)?;
-        let start = check::columns(start, problem.marginals())?;
-        let survey = check::whole(problem)?;
-        self.run(problem, Some(start), &survey, &guard)
+        let answer = T::solve(Method::Sinkhorn(self), &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
     }
 
     /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest. The problem's own
@@ -181,6 +178,30 @@ impl Sinkhorn {
         problem: &'p Problem<T, C>,
         backend: &mut B,
     ) -> Result<Solution<'p, T, C>, Error> {
+        let mut backend = backend;
+        let answer = T::sinkhorn_on(self, &problem.erased(), &mut backend)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        self.limits(&guard)?;
+        let start = start.map(|start| check::columns(start, problem.marginals()));
+        let (start, survey) = (start.transpose()?, check::whole(problem)?);
+        self.run(problem, start, &survey, &guard)
+    }
+
+    /// The body of [`solve_on`](Self::solve_on).
+    pub(crate) fn answer_on<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        backend: &mut dyn Backend,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         let limits = self.limits(&guard)?;
         check_shape(problem, backend)?;
@@ -249,7 +270,7 @@ impl Sinkhorn {
     fn on_cpu<'p, T: Real, C: Cost<T>, S: Real>(
         &self,
         problem: &'p Problem<T, C>,
-        cost: &impl Cost<S>,
+        cost: &dyn Cost<S>,
         target: &mut Target,
         g: Vec<f64>,
         limits: &Limits<'_>,
@@ -261,18 +282,18 @@ impl Sinkhorn {
             Kernel::Stored => true,
         };
         let outcome = if store {
-            drive(&mut Absorbed::new(cost, masses), target, g, limits)?
+            drive(&mut Absorbed::over(cost, masses), target, g, limits)?
         } else {
-            drive(&mut Streamed::new(cost, masses), target, g, limits)?
+            drive(&mut Streamed::over(cost, masses), target, g, limits)?
         };
         Ok(answer(problem, target, outcome))
     }
 }
 
 /// Whether a backend has the shape of a problem.
-pub(crate) fn check_shape<T: Real, C: Cost<T>, B: Backend + ?Sized>(
+pub(crate) fn check_shape<T: Real, C: Cost<T>>(
     problem: &Problem<T, C>,
-    backend: &B,
+    backend: &dyn Backend,
 ) -> Result<(), Error> {
     let shape = [
         ("backend rows", problem.rows(), backend.rows()),

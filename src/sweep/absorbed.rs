@@ -30,9 +30,8 @@ use crate::{Cost, Error, Real};
 /// assert!((sums[0] - 0.5f64).abs() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Absorbed<'a, T, C: ?Sized> {
-    cost: &'a C,
+pub struct Absorbed<'a, T> {
+    cost: &'a dyn Cost<T>,
     states: Vec<RowState<T>>,
     kernel: Vec<T>,
     /// Potentials at which the kernel was built, slack last; empty before the first sweep.
@@ -45,10 +44,14 @@ pub struct Absorbed<'a, T, C: ?Sized> {
     resolution: f64,
 }
 
-impl<'a, T: Real, C: Cost<T> + ?Sized> Absorbed<'a, T, C> {
+impl<'a, T: Real> Absorbed<'a, T> {
     /// A backend for `cost` with these row masses. Rows beyond the shorter of the two are left out.
     #[must_use]
-    pub fn new(cost: &'a C, masses: &[f64]) -> Self {
+    pub fn new<C: Cost<T>>(cost: &'a C, masses: &[f64]) -> Self {
+        Self::over(cost, masses)
+    }
+
+    pub(crate) fn over(cost: &'a dyn Cost<T>, masses: &[f64]) -> Self {
         Self {
             cost,
             states: masses
@@ -146,7 +149,15 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Absorbed<'a, T, C> {
     }
 }
 
-impl<T: Real, C: Cost<T> + ?Sized> Backend for Absorbed<'_, T, C> {
+impl<T> core::fmt::Debug for Absorbed<'_, T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Absorbed")
+            .field("rows", &self.states.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Real> Backend for Absorbed<'_, T> {
     fn name(&self) -> &'static str {
         "absorbed"
     }

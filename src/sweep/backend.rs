@@ -87,6 +87,41 @@ pub trait Backend {
     }
 }
 
+impl<B: Backend + ?Sized> Backend for &mut B {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn rows(&self) -> usize {
+        (**self).rows()
+    }
+    fn cols(&self) -> usize {
+        (**self).cols()
+    }
+    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+        (**self).sweep(at, sums)
+    }
+    fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
+        (**self).log_sums(cols, out)
+    }
+    fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
+        (**self).row_potentials(out)
+    }
+    fn resolution(&self) -> f64 {
+        (**self).resolution()
+    }
+}
+
+impl<B: Curvature + ?Sized> Curvature for &mut B {
+    fn sweep_with_curvature(
+        &mut self,
+        at: &Scaling<'_>,
+        sums: &mut [f64],
+        hessian: &mut [f64],
+    ) -> Result<(), Error> {
+        (**self).sweep_with_curvature(at, sums, hessian)
+    }
+}
+
 /// A backend that also gives the curvature of the semi-dual, for Newton's method.
 pub trait Curvature: Backend {
     /// As [`sweep`](Backend::sweep), and writes `Σ_i P_i P_iᵀ / a_i` over the lower triangle of `hessian`

@@ -24,9 +24,8 @@ const BUFFER: usize = 1 << 13;
 /// assert!((sums[0] - 0.5f64).abs() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Streamed<'a, T, C: ?Sized> {
-    cost: &'a C,
+pub struct Streamed<'a, T> {
+    cost: &'a dyn Cost<T>,
     states: Vec<RowState<T>>,
     epsilon: f64,
     shift: f64,
@@ -34,10 +33,14 @@ pub struct Streamed<'a, T, C: ?Sized> {
     resolution: f64,
 }
 
-impl<'a, T: Real, C: Cost<T> + ?Sized> Streamed<'a, T, C> {
+impl<'a, T: Real> Streamed<'a, T> {
     /// A backend for `cost` with these row masses. Rows beyond the shorter of the two are left out.
     #[must_use]
-    pub fn new(cost: &'a C, masses: &[f64]) -> Self {
+    pub fn new<C: Cost<T>>(cost: &'a C, masses: &[f64]) -> Self {
+        Self::over(cost, masses)
+    }
+
+    pub(crate) fn over(cost: &'a dyn Cost<T>, masses: &[f64]) -> Self {
         Self {
             cost,
             states: masses
@@ -143,7 +146,15 @@ pub(crate) fn resolution<T: Real>(at: &Scaling<'_>, shift: f64, reach: f64) -> f
     T::epsilon().widen() * (4.0 + span / at.epsilon)
 }
 
-impl<T: Real, C: Cost<T> + ?Sized> Backend for Streamed<'_, T, C> {
+impl<T> core::fmt::Debug for Streamed<'_, T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Streamed")
+            .field("rows", &self.states.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Real> Backend for Streamed<'_, T> {
     fn name(&self) -> &'static str {
         "streamed"
     }
@@ -179,7 +190,7 @@ impl<T: Real, C: Cost<T> + ?Sized> Backend for Streamed<'_, T, C> {
     }
 }
 
-impl<T: Real, C: Cost<T> + ?Sized> Curvature for Streamed<'_, T, C> {
+impl<T: Real> Curvature for Streamed<'_, T> {
     fn sweep_with_curvature(
         &mut self,
         at: &Scaling<'_>,
