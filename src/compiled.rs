@@ -4,34 +4,59 @@
 //! them, in the crate that calls it. So the public functions are shells: they hide the type of the cost behind
 //! `&dyn Cost<T>` and call one of the functions below, which stand in the library as they are. A cost is asked for
 //! a tile or a row at a time, so that the detour costs nothing that could be measured.
+//!
+//! This is the top floor, and the one place that the others reach by way of the scalar ([`Real`](crate::Real) has these
+//! functions): a question asks whether forbidden pairs strand mass, an answer has its plan repaired, and both are work
+//! for the exact solvers above them.
 
-use crate::certificate::{Certificate, certify};
-use crate::newton::Outlook;
-use crate::plan::Shape;
+use crate::entropic::probe::Outlook;
+use crate::exact::repair::repair;
+use crate::exact::simplex::stranded;
 use crate::problem::Erased;
 use crate::solution::Answer;
+use crate::solution::certificate::{Certificate, Deficient, Repaired, certify};
+use crate::solution::plan::Shape;
 use crate::sweep::{Backend, Curvature};
 use crate::{
-    Contracted, Entropic, Error, Exact, NetworkSimplex, Newton, Potentials, Real, Sinkhorn,
+    Contracted, Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
+    Sinkhorn,
 };
-
-/// Which solver.
-#[derive(Debug, Clone, Copy)]
-#[allow(unreachable_pub)]
-pub enum Method<'a> {
-    Sinkhorn(&'a Sinkhorn),
-    Newton(&'a Newton),
-    Entropic(&'a Entropic),
-    NetworkSimplex(&'a NetworkSimplex),
-    Contracted(&'a Contracted),
-    Exact(&'a Exact),
-}
 
 /// The functions, for a scalar.
 #[allow(unreachable_pub)]
 pub trait Compiled: Sized + 'static {
-    fn solve(
-        method: Method<'_>,
+    fn sinkhorn(
+        solver: &Sinkhorn,
+        problem: &Erased<'_, Self>,
+        start: Option<&Potentials>,
+    ) -> Result<Answer, Error>;
+
+    fn newton(
+        solver: &Newton,
+        problem: &Erased<'_, Self>,
+        start: Option<&Potentials>,
+    ) -> Result<Answer, Error>;
+
+    fn entropic(
+        solver: &Entropic,
+        problem: &Erased<'_, Self>,
+        start: Option<&Potentials>,
+    ) -> Result<Answer, Error>;
+
+    fn network_simplex(
+        solver: &NetworkSimplex,
+        problem: &Erased<'_, Self>,
+        start: Option<&Potentials>,
+    ) -> Result<Answer, Error>;
+
+    fn shortest_paths(
+        solver: &Contracted,
+        problem: &Erased<'_, Self>,
+        start: Option<&Potentials>,
+    ) -> Result<Answer, Error>;
+
+    fn exact(
+        solver: &Exact,
         problem: &Erased<'_, Self>,
         start: Option<&Potentials>,
     ) -> Result<Answer, Error>;
@@ -54,22 +79,12 @@ pub trait Compiled: Sized + 'static {
 
     /// How far costs are apart in a typical row.
     fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64;
-}
 
-fn solve<T: Real>(
-    method: Method<'_>,
-    problem: &Erased<'_, T>,
-    start: Option<&Potentials>,
-) -> Result<Answer, Error> {
-    let solution = match method {
-        Method::Sinkhorn(solver) => solver.answer(problem, start),
-        Method::Newton(solver) => solver.answer(problem, start),
-        Method::Entropic(solver) => solver.answer(problem, start),
-        Method::NetworkSimplex(solver) => solver.answer(problem, start),
-        Method::Contracted(solver) => solver.answer(problem, start),
-        Method::Exact(solver) => solver.answer(problem, start),
-    };
-    Ok(solution?.into_answer())
+    /// Whether all mass can go along allowed pairs at once.
+    fn stranded(cost: &dyn Cost<Self>, marginals: &Marginals) -> Result<(), Error>;
+
+    /// A feasible plan next to a deficient one, along allowed pairs.
+    fn repair(problem: &Erased<'_, Self>, plan: &Deficient<'_>) -> Option<Repaired>;
 }
 
 fn row_potentials<T: Real>(
@@ -87,12 +102,52 @@ fn row_potentials<T: Real>(
 macro_rules! compiled {
     ($($scalar:ty),*) => {$(
         impl Compiled for $scalar {
-            fn solve(
-                method: Method<'_>,
+            fn sinkhorn(
+                solver: &Sinkhorn,
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                solve(method, problem, start)
+                Ok(solver.answer(problem, start)?.into_answer())
+            }
+
+            fn newton(
+                solver: &Newton,
+                problem: &Erased<'_, Self>,
+                start: Option<&Potentials>,
+            ) -> Result<Answer, Error> {
+                Ok(solver.answer(problem, start)?.into_answer())
+            }
+
+            fn entropic(
+                solver: &Entropic,
+                problem: &Erased<'_, Self>,
+                start: Option<&Potentials>,
+            ) -> Result<Answer, Error> {
+                Ok(solver.answer(problem, start)?.into_answer())
+            }
+
+            fn network_simplex(
+                solver: &NetworkSimplex,
+                problem: &Erased<'_, Self>,
+                start: Option<&Potentials>,
+            ) -> Result<Answer, Error> {
+                Ok(solver.answer(problem, start)?.into_answer())
+            }
+
+            fn shortest_paths(
+                solver: &Contracted,
+                problem: &Erased<'_, Self>,
+                start: Option<&Potentials>,
+            ) -> Result<Answer, Error> {
+                Ok(solver.answer(problem, start)?.into_answer())
+            }
+
+            fn exact(
+                solver: &Exact,
+                problem: &Erased<'_, Self>,
+                start: Option<&Potentials>,
+            ) -> Result<Answer, Error> {
+                Ok(solver.answer(problem, start)?.into_answer())
             }
 
             fn sinkhorn_on(
@@ -111,16 +166,32 @@ macro_rules! compiled {
                 Ok(solver.answer_on(problem, backend)?.into_answer())
             }
 
-            fn certify(problem: &Erased<'_, Self>, potentials: &Potentials, shape: &Shape) -> Certificate {
+            fn certify(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Shape,
+            ) -> Certificate {
                 certify(problem, potentials, shape)
             }
 
-            fn row_potentials(problem: &Erased<'_, Self>, cols: &Potentials, epsilon: f64) -> Vec<f64> {
+            fn row_potentials(
+                problem: &Erased<'_, Self>,
+                cols: &Potentials,
+                epsilon: f64,
+            ) -> Vec<f64> {
                 row_potentials(problem, cols, epsilon)
             }
 
             fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64 {
                 Outlook::new(problem.cost(), epsilon).spread
+            }
+
+            fn stranded(cost: &dyn Cost<Self>, marginals: &Marginals) -> Result<(), Error> {
+                stranded(cost, marginals)
+            }
+
+            fn repair(problem: &Erased<'_, Self>, plan: &Deficient<'_>) -> Option<Repaired> {
+                repair(problem, plan)
             }
         }
     )*};

@@ -57,6 +57,9 @@ impl fmt::Display for Side {
     }
 }
 
+/// Largest starting potential: of the size of ε times a logarithm, and its sums with costs must be numbers.
+pub(crate) const LARGEST_START: f64 = 1e304;
+
 /// Why a problem cannot be stated or solved.
 ///
 /// # Examples
@@ -315,7 +318,7 @@ pub enum Error {
     /// A starting potential is NaN, +∞ or too large to calculate with.
     #[error(
         "the starting potential of {side} {index} is {}; it must be a number of at most {:e} in size, or -inf",
-        Num(*value), crate::check::LARGEST_START
+        Num(*value), LARGEST_START
     )]
     Start {
         /// The side of the potential.

@@ -38,56 +38,37 @@
 //!
 //! * `rayon` (default): sweeps on all cores.
 //! * `nalgebra` (default): matrices and views as costs.
-mod active;
-mod certificate;
-mod check;
 mod compiled;
-mod contracted;
 pub mod cost;
-mod digits;
 mod entropic;
 mod error;
 mod exact;
-mod exp;
 pub mod flow;
-mod gibbs;
-mod lanes;
-mod linear;
-mod marginals;
-mod newton;
-mod plan;
-mod potentials;
+mod incremental;
+mod kernel;
 mod problem;
-mod real;
-mod rounding;
-mod simd;
-mod simplex;
-pub mod sinkhorn;
 mod solution;
 mod solver;
 pub mod sweep;
-mod tiles;
-mod turned;
-mod upright;
 
-pub use active::{Checkpoint, Incremental, Resolve, Rewritable, Table};
-pub use certificate::Certificate;
-pub use contracted::Contracted;
 pub use cost::{
-    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud,
-    SquaredEuclidean,
+    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud, Rewritable,
+    SquaredEuclidean, Table,
 };
 pub use entropic::Entropic;
+pub use entropic::newton::Newton;
+pub use entropic::sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use error::{Error, Side};
+pub use exact::shortest_paths::Contracted;
+pub use exact::simplex::{NetworkSimplex, Start};
 pub use exact::{Exact, Way};
-pub use marginals::{Marginals, Slack};
-pub use newton::Newton;
-pub use plan::{Entry, Plan};
-pub use potentials::Potentials;
+pub use incremental::{Checkpoint, Incremental, Resolve};
+pub use kernel::real::Real;
 pub use problem::Problem;
-pub use real::Real;
-pub use simplex::{NetworkSimplex, Start};
-pub use sinkhorn::{Epsilon, Kernel, Sinkhorn};
+pub use problem::marginals::{Marginals, Slack};
+pub use solution::certificate::Certificate;
+pub use solution::plan::{Entry, Plan};
+pub use solution::potentials::Potentials;
 pub use solution::{NotConverged, Solution, Status};
 pub use solver::{Progress, Solver};
 

@@ -11,12 +11,16 @@ mod from_fn;
 mod nalgebra;
 mod points;
 mod reduced;
+mod rewritable;
+mod sampled;
 
 use core::ops::Range;
 
 pub use dense::Dense;
 pub use from_fn::FromFn;
 pub(crate) use reduced::Reduced;
+pub use rewritable::{Rewritable, Table};
+pub(crate) use sampled::Sampled;
 
 pub use points::{
     Cosine, Euclidean, Manhattan, Metric, MetricFn, PointCloud, Points, SquaredEuclidean,

@@ -12,7 +12,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{Cost, Error, Real, Side, simd::dispatch};
+use crate::kernel::dispatch::dispatch;
+use crate::{Cost, Error, Real, Side};
 
 /// The points behind a cost: both clouds row-major and how far apart they are measured.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@
 use core::ops::Range;
 
 use super::widen_lines;
-use crate::tiles::{map_tiles, tile_rows};
+use crate::kernel::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Real};
 
 /// A view of a cost without its row minima.

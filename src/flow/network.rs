@@ -2,7 +2,7 @@
 
 use super::Bounds;
 use crate::Error;
-use crate::rounding::sum;
+use crate::kernel::rounding::sum;
 
 /// The name of an arc in the [`Network`] that made it; arcs are numbered from zero as they are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ use core::ops::ControlFlow;
 use super::network::Network;
 use super::solution::{FlowSolution, conclude};
 use super::tree::{NIL, Price, Tree};
-use crate::rounding::REDUCED_COST;
+use crate::kernel::rounding::REDUCED_COST;
 use crate::solver::{Guard, Watch};
 use crate::{Error, Progress, Status};
 

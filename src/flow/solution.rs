@@ -2,7 +2,7 @@
 
 use super::network::{ArcId, Network};
 use super::simplex::{Simplex, is_significant};
-use crate::rounding::{ARTIFICIAL, sum};
+use crate::kernel::rounding::{ARTIFICIAL, sum};
 use crate::{Certificate, Error, Status};
 
 /// A flow, the node potentials that prove it, and the proof.

@@ -1,6 +1,6 @@
 //! What a device must be able to do, and the laws it must keep.
 
-use crate::gibbs::Gibbs;
+use crate::sweep::definition::Gibbs;
 use crate::{Cost, Error, Marginals, Real, Side};
 
 /// Column potentials at which a sweep is asked for.

@@ -1,7 +1,7 @@
 //! A backend's laws, checked against the definition: for whoever brings a device.
 
 use super::backend::{Backend, Scaling};
-use crate::gibbs::Gibbs;
+use crate::sweep::definition::Gibbs;
 use crate::{Cost, Error, Problem, Real};
 
 /// How far a backend is from the definition of a sweep.

@@ -12,16 +12,18 @@
 //! do that pass: [`Streamed`] reads the cost anew each time and stores nothing, [`Absorbed`] keeps the
 //! exponentials of a cost that is stored anyway, and a device can bring its own.
 
-mod absorbed;
+pub(crate) mod active;
 mod backend;
 mod conformance;
+pub(crate) mod definition;
 pub(crate) mod rows;
-mod short;
+mod short_rows;
+mod stabilised;
 pub(crate) mod streamed;
 
-pub use absorbed::Absorbed;
 pub use backend::{Backend, Curvature, Scaling};
 pub use conformance::{Deviation, conformance};
+pub use stabilised::Absorbed;
 pub use streamed::Streamed;
 
 pub(crate) use backend::{CERTAIN, Target, Verdict, diagnose_row, verdict};

@@ -6,8 +6,8 @@
 //! own type over [`FLUSH`] rows and then added in `f64`.
 
 use crate::Real;
-use crate::lanes::{LANES, Lanes};
-use crate::simd::dispatch;
+use crate::kernel::dispatch::dispatch;
+use crate::kernel::lanes::{LANES, Lanes};
 
 /// Entries of a block, padding included: small enough for the nearest cache.
 const BLOCK: usize = 512;
@@ -332,7 +332,7 @@ dispatch! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::plainly;
+    use crate::kernel::dispatch::plainly;
     use proptest::prelude::*;
 
     /// Sweeps and absorbs the same rows; everything a kernel computes, in bits.

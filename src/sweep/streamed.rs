@@ -2,9 +2,9 @@
 
 use super::backend::{Backend, Curvature, Scaling, diagnose_row};
 use super::rows::{RowState, TileSums, padded, sweep_rows};
-use super::short::sweep_short;
-use crate::tiles::{map_tiles, tile_rows};
-use crate::upright::MOST_LINES;
+use super::short_rows::sweep_short;
+use crate::kernel::column_block::MOST_LINES;
+use crate::kernel::tiles::{map_tiles, tile_rows};
 use crate::{Cost, Error, Real};
 
 /// Entries of a cost computed at one time by one thread: 32 KiB of `f32`.

@@ -1,0 +1,481 @@
+//! Newton's method on the semi-dual, for problems with few columns (or few rows).
+//!
+//! ```text
+//! J(g) = Σ_i a_i f_i(g) + Σ_j b_j g_j      ∇J = b − colsum(g)      ∇²J = −(diag(colsum) − Σ_i P_i P_iᵀ / a_i)/ε
+//! ```
+//!
+//! Eliminating the rows leaves a smooth concave function of k + 1 variables; gradient and curvature come
+//! out of one sweep. At small ε almost every row has one or two columns with visible mass, so the
+//! curvature costs little more than the sweep itself. A cold start first solves a small sample of rows,
+//! annealing ε there, then a larger sample, then the whole: most sweeps are over few rows.
+
+mod ascent;
+mod continuation;
+mod step;
+
+use core::ops::ControlFlow;
+use core::time::Duration;
+
+pub(crate) use ascent::Limits;
+use ascent::ascend;
+pub(crate) use continuation::descend;
+pub(crate) use step::Step;
+
+use crate::cost::{Sampled, Transposed};
+use crate::entropic::precision as digits;
+use crate::entropic::probe::Outlook;
+use crate::entropic::sinkhorn::{
+    Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
+};
+use crate::entropic::transpose::{measure, turned_back};
+use crate::problem::Erased;
+use crate::problem::check;
+use crate::problem::check::Survey;
+use crate::solution::start;
+use crate::solver::{Guard, Watch};
+use crate::sweep::definition::Gibbs;
+use crate::sweep::{CERTAIN, Curvature, Streamed, Target, Verdict};
+use crate::{
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
+};
+
+/// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
+///
+/// Memory is O(rows + side²) with `side` the smaller number of rows or columns; time per iteration one
+/// sweep and one factorisation of that side.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Newton, Problem};
+/// let cost = [0.0, 1.0, 4.0, 1.0, 0.0, 1.0];
+/// let problem = Problem::new(Dense::new(&cost, 2, 3)?, Marginals::uniform(2, 3)?)?;
+/// let solution = Newton::new(0.01).tolerance(1e-12).solve(&problem)?;
+/// assert!(solution.status().is_converged());
+/// assert!((solution.objective() - 0.5).abs() < 1e-9);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Newton {
+    epsilon: f64,
+    tolerance: f64,
+    max_iterations: usize,
+    watch: Watch,
+}
+
+/// Rows of the smallest sample: so many, and so many a column; and of the next relative to the last.
+const SAMPLE: usize = 256;
+const FEWEST: usize = 12;
+const GROWTH: usize = 8;
+
+/// Rows a column that tell as much as the first sweep over all of them can use.
+const ENOUGH: usize = 200;
+
+/// Sweeps over a sample before it counts as no help.
+const MOST_ON_SAMPLES: usize = 150;
+
+/// Share of the tolerance that lists of entries may leave out of a row.
+const LEFT_OUT: f64 = 0.01;
+
+/// Divisor of ε between stages of a cold start.
+const COOLING: f64 = 4.0;
+
+/// Columns up to which a dense curvature is cheap.
+const NARROW: usize = 32;
+
+impl Newton {
+    /// A solver at this regularisation, in the units of the cost.
+    pub fn new(epsilon: f64) -> Self {
+        Self {
+            epsilon,
+            tolerance: 1e-6,
+            max_iterations: 1_000,
+            watch: Watch::default(),
+        }
+    }
+
+    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Most sweeps over the whole problem. Default 1,000.
+    pub fn max_iterations(mut self, sweeps: usize) -> Self {
+        self.max_iterations = sweeps;
+        self
+    }
+
+    /// Calls back after every sweep over the whole problem, and after those over samples of it with which a cold start
+    /// begins (as iteration 0); [`ControlFlow::Break`] stops.
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
+    /// sweep. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
+        self
+    }
+
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::newton(self, &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::newton(self, &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// Solves with the sweeps and curvatures of a backend that holds the costs and row masses of `problem`, from rest: no
+    /// samples and no transposing, so that the columns should be the shorter side.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and whatever the backend reports.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::sweep::Streamed;
+    /// use earthmover::{Dense, Marginals, Newton, Problem};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0, 1.0, 0.5], 3, 2)?, Marginals::uniform(3, 2)?)?;
+    /// let mut device = Streamed::new(problem.cost(), problem.marginals().rows());
+    /// let solution = Newton::new(0.1).solve_on(&problem, &mut device)?;
+    /// assert!(solution.status().is_converged());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Curvature + ?Sized>(
+        &self,
+        problem: &'p Problem<T, C>,
+        backend: &mut B,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut backend = backend;
+        let answer = T::newton_on(self, &problem.erased(), &mut backend)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        let start = start.map(|start| start::columns(start, problem.marginals()));
+        let (start, survey) = (start.transpose()?, check::whole(problem)?);
+        self.run(problem, start, 0, &survey, &guard)
+    }
+
+    /// The body of [`solve_on`](Self::solve_on).
+    pub(crate) fn answer_on<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        backend: &mut dyn Curvature,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        self.check_options()?;
+        check_shape(problem, backend)?;
+        let survey = check::whole(problem)?;
+        let mut target = Target::new(problem.marginals());
+        let g = target.rest();
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, self.epsilon));
+        }
+        let ceiling = survey.span(problem.marginals());
+        let limits = self.limits(self.tolerance, ceiling, &guard);
+        let outcome = descend(backend, &mut target, g, self.epsilon, 0, &limits)?;
+        Ok(answer(problem, &target, outcome))
+    }
+
+    fn check_options(&self) -> Result<(), Error> {
+        check_epsilon(self.epsilon)?;
+        check_tolerance(self.tolerance)
+    }
+
+    fn limits<'a>(&self, tolerance: f64, ceiling: f64, guard: &'a Guard<'a>) -> Limits<'a> {
+        Limits {
+            tolerance,
+            max_iterations: self.max_iterations,
+            margin: CERTAIN,
+            ceiling,
+            guard,
+        }
+    }
+
+    /// Solves a problem that was looked at, after so many sweeps of another solver, under a guard that may watch over more
+    /// than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        spent: usize,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let target = Target::new(problem.marginals());
+        let start = start.map(|g| target.fit(g));
+        if self.max_iterations == 0 {
+            let g = start.unwrap_or_else(|| target.rest());
+            return Ok(unswept(problem, &target, g, self.epsilon));
+        }
+        if problem.cols() <= problem.rows() {
+            return self.tall(problem, start, spent, survey, guard);
+        }
+        // Wide: the same on the transposed question.
+        let view = Transposed(problem.cost());
+        let turned = problem.turned(&view);
+        let start = start.map(|g| self.rows_of(problem, g));
+        let other = self
+            .tall(&turned, start, spent, survey, guard)
+            .map_err(Error::transposed)?;
+        turned_back(problem, survey, self.tolerance, other)
+    }
+
+    /// Row potentials that belong to column potentials: the start of the transposed problem.
+    fn rows_of<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>, g: Vec<f64>) -> Vec<f64> {
+        let target = Target::new(problem.marginals());
+        let mut f = vec![0.0; problem.rows() + 1];
+        let gibbs = Gibbs::at(&target.scaling(self.epsilon, &g));
+        let masses = problem.marginals().rows();
+        gibbs.row_potentials(problem.cost(), masses, &mut f[..problem.rows()]);
+        f[problem.rows()] = if target.slack.row > 0.0 {
+            target.slack_row(self.epsilon, &g, &mut vec![0.0; g.len()])
+        } else {
+            f64::NEG_INFINITY
+        };
+        f
+    }
+
+    fn tall<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        spent: usize,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut target = Target::new(problem.marginals());
+        let (cost, marginals) = (problem.cost(), problem.marginals());
+        let (epsilon, tolerance) = (self.epsilon, self.tolerance);
+        if let Some(reduced) = digits::needed(cost, marginals, survey, epsilon, tolerance) {
+            let outcome = self.over(
+                &reduced,
+                marginals,
+                &mut target,
+                start,
+                spent,
+                survey,
+                guard,
+            )?;
+            return Ok(answer(problem, &target, outcome));
+        }
+        let outcome = self.over(cost, marginals, &mut target, start, spent, survey, guard)?;
+        if outcome.status != Status::Stalled || outcome.iterations >= self.max_iterations {
+            return Ok(answer(problem, &target, outcome));
+        }
+        // The scalar has no more digits: go on where there are some.
+        let Some(reduced) = digits::worthwhile(cost, marginals, epsilon, tolerance) else {
+            return Ok(answer(problem, &target, outcome));
+        };
+        let (start, spent) = (Some(outcome.g), outcome.iterations);
+        let outcome = self.over(
+            &reduced,
+            marginals,
+            &mut target,
+            start,
+            spent,
+            survey,
+            guard,
+        )?;
+        Ok(answer(problem, &target, outcome))
+    }
+
+    /// Solves over a cost, the problem's own or a more careful reading of it.
+    #[allow(clippy::too_many_arguments)]
+    fn over<T: Real>(
+        &self,
+        cost: &dyn Cost<T>,
+        marginals: &Marginals,
+        target: &mut Target,
+        start: Option<Vec<f64>>,
+        spent: usize,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Outcome, Error> {
+        let outlook = Outlook::new(cost, self.epsilon);
+        let ceiling = survey.span(marginals);
+        let g = match start {
+            Some(g) => g,
+            None => self.cold(cost, marginals, target, outlook, ceiling, guard),
+        };
+        // Lists leave out a share of each row: what they leave out counts, too.
+        let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
+        let faint = LEFT_OUT * self.tolerance;
+        let mut backend = outlook.backend(cost, marginals.rows(), faint);
+        let mut outcome = descend(&mut *backend, target, g, self.epsilon, spent, &limits)?;
+        drop(backend);
+        if outcome.status == Status::Converged
+            && survey.is_coarse::<T>(self.epsilon, self.tolerance)
+        {
+            self.look_again(cost, marginals, target, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Lists know how large the potentials are that they blur, not how large the costs: where those could matter, a plain sweep
+    /// has the last word.
+    fn look_again<T: Real>(
+        &self,
+        cost: &dyn Cost<T>,
+        marginals: &Marginals,
+        target: &mut Target,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let mut plain = Streamed::over(cost, marginals.rows());
+        let (violation, verdict) = measure(
+            &mut plain,
+            target,
+            self.epsilon,
+            &outcome.g,
+            &mut outcome.sums,
+            self.tolerance,
+        )?;
+        outcome.violation = violation;
+        if verdict != Verdict::Met {
+            outcome.status = Status::Stalled;
+        }
+        Ok(())
+    }
+
+    /// Potentials to begin with: small samples first, ε annealed on the smallest.
+    ///
+    /// What goes wrong on a sample (a column none of its rows may use, say) need not be wrong with the
+    /// whole: the start is then simply less good, and the whole problem has the last word.
+    fn cold<T: Real>(
+        &self,
+        cost: &dyn Cost<T>,
+        marginals: &Marginals,
+        target: &mut Target,
+        outlook: Outlook,
+        ceiling: f64,
+        guard: &Guard<'_>,
+    ) -> Vec<f64> {
+        let mut g = target.rest();
+        let (n, k) = (cost.rows(), cost.cols());
+        let mut count = SAMPLE.max(FEWEST * k).min(n);
+        let mut first = true;
+        loop {
+            let part = Sampled::new(cost, count);
+            let weights = part.masses(marginals.rows(), marginals.supply());
+            // What a sample of this size knows about the whole.
+            let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
+            if first {
+                let mut backend = Streamed::new(&part, &weights);
+                g = self.anneal(&mut backend, target, g, outlook.spread, guard);
+            }
+            let tolerance = know.max(self.tolerance);
+            let limits = Limits {
+                max_iterations: MOST_ON_SAMPLES,
+                ..self.limits(tolerance, ceiling, guard)
+            };
+            let mut backend = outlook.backend(&part, &weights, LEFT_OUT * tolerance);
+            let outcome = descend(&mut *backend, target, g.clone(), self.epsilon, 0, &limits);
+            if let Ok(outcome) = outcome
+                && outcome.status != Status::IterationLimit
+            {
+                g = outcome.g;
+            }
+            first = false;
+            if guard.is_stopped() || count * GROWTH > n || count >= ENOUGH * k {
+                return g;
+            }
+            count *= GROWTH;
+        }
+    }
+}
+
+impl Newton {
+    /// Comes down from an ε as large as the costs' spread. Where everything is blurred every entry is
+    /// visible, and a curvature would cost the square of the columns a row: with more than a few columns
+    /// Sinkhorn steps do.
+    fn anneal(
+        &self,
+        backend: &mut dyn Curvature,
+        target: &mut Target,
+        g: Vec<f64>,
+        spread: f64,
+        guard: &Guard<'_>,
+    ) -> Vec<f64> {
+        let mut g = g;
+        // No more misplaced than what a typical column holds.
+        let rough = (1.0 / g.len() as f64).min(0.05);
+        let mut stages = Vec::new();
+        let mut epsilon = self.epsilon * COOLING;
+        while epsilon < spread {
+            stages.push(epsilon);
+            epsilon *= COOLING;
+        }
+        stages.reverse();
+        for epsilon in stages {
+            let outcome = if g.len() <= NARROW {
+                let limits = Limits {
+                    max_iterations: 20,
+                    ..self.limits(rough, spread, guard)
+                };
+                ascend(backend, target, g.clone(), epsilon, 0, &limits)
+            } else {
+                let limits = crate::entropic::sinkhorn::Limits {
+                    stages: vec![epsilon],
+                    tolerance: rough,
+                    max_iterations: 20,
+                    memory: 5,
+                    guard,
+                    spent: 0,
+                };
+                drive(backend, target, g.clone(), &limits)
+            };
+            match outcome {
+                Ok(outcome) => g = outcome.g,
+                Err(_) => return g,
+            }
+            if guard.is_stopped() {
+                return g;
+            }
+        }
+        g
+    }
+}
+
+impl<T: Real> Solver<T> for Newton {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Self::solve(self, problem)
+    }
+}

@@ -1,0 +1,176 @@
+//! What a few rows say about a problem before it is solved.
+
+use crate::kernel::column_block::MOST_LINES;
+use crate::sweep::active::{Active, MOST};
+use crate::sweep::{Curvature, Streamed};
+use crate::{Cost, Real};
+
+/// Rows looked at.
+const ROWS: usize = 64;
+
+/// Below `e^-VISIBLE` of a row's best an entry is not seen.
+const VISIBLE: f64 = 14.0;
+
+/// How costs and ε compare in a typical row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outlook {
+    /// Half the distance between a row's smallest and largest cost, prohibitive ones left out.
+    pub(crate) spread: f64,
+    /// Entries close enough to the row's best to carry visible mass.
+    pub(crate) visible: f64,
+}
+
+impl Outlook {
+    pub(crate) fn new<T: Real>(cost: &dyn Cost<T>, epsilon: f64) -> Self {
+        let (n, k) = (cost.rows(), cost.cols());
+        let rows = n.clamp(1, ROWS);
+        let mut lines = vec![T::zero(); rows * k];
+        for (r, line) in lines.chunks_exact_mut(k).enumerate() {
+            let i = r * n / rows;
+            cost.fill(i..i + 1, line);
+        }
+        // What stands in for "forbidden" says nothing about the costs that are paid.
+        let dear = prohibitive(&lines, k);
+        let paid = |c: T, low: f64| Some(c.widen()).filter(|c| c.is_finite() && c - low <= dear);
+        // Potentials make up for what a column is dearer than others to all rows alike: entries that are far
+        // from the row's best now may not be so in the end.
+        let (mut sums, mut counts) = (vec![0.0; k], vec![0.0f64; k]);
+        let lows: Vec<f64> = lines.chunks_exact(k).map(least).collect();
+        for (line, &low) in lines.chunks_exact(k).zip(&lows) {
+            for ((sum, count), &c) in sums.iter_mut().zip(&mut counts).zip(line) {
+                if let Some(c) = paid(c, low) {
+                    *sum += c;
+                    *count += 1.0;
+                }
+            }
+        }
+        let centres = sums.iter().zip(&counts).map(|(s, n)| s / n.max(1.0));
+        let centres: Vec<f64> = centres.collect();
+        let (mut spread, mut at_rest, mut centred) = (0.0, 0.0, 0.0);
+        for (line, &low) in lines.chunks_exact(k).zip(&lows) {
+            let finite = || line.iter().filter_map(|&c| paid(c, low));
+            let high = finite().fold(f64::NEG_INFINITY, f64::max);
+            if high > low {
+                spread += high - low;
+            }
+            at_rest += visible(finite(), epsilon);
+            let above = line.iter().zip(&centres);
+            let above = above.filter_map(|(&c, m)| paid(c, low).map(|c| c - m));
+            centred += visible(above, epsilon);
+        }
+        Self {
+            spread: 0.5 * spread / rows as f64,
+            visible: f64::max(at_rest, centred) / rows as f64,
+        }
+    }
+
+    /// Whether the entries of most rows that matter are few enough for a list.
+    pub(crate) fn is_sharp(&self) -> bool {
+        self.visible <= MOST as f64
+    }
+
+    /// The backend for such rows: lists of the entries that matter, which may leave out what weighs less than `faint`,
+    /// unless most rows would be too long for a list and short enough to be swept whole at little cost.
+    pub(crate) fn backend<'a, T: Real>(
+        self,
+        cost: &'a dyn Cost<T>,
+        masses: &[f64],
+        faint: f64,
+    ) -> Box<dyn Curvature + 'a> {
+        if !self.is_sharp() && cost.cols() < MOST_LINES {
+            Box::new(Streamed::over(cost, masses))
+        } else {
+            Box::new(Active::new(cost, masses.to_vec(), faint))
+        }
+    }
+}
+
+/// The least finite entry of a line; +∞ where there is none.
+fn least<T: Real>(line: &[T]) -> f64 {
+    line.iter().copied().fold(T::infinity(), T::min).widen()
+}
+
+/// Binades without a single cost that set prohibitive ones apart: a factor of a thousand.
+const EMPTY_BINADES: usize = 10;
+
+/// How far above its row's least cost an entry may lie and still be paid. Many people write a large number for pairs that
+/// are not allowed; above an empty stretch of three orders of magnitude nothing is taken for a price. +∞ where there
+/// is no such stretch, or nothing below it.
+fn prohibitive<T: Real>(lines: &[T], k: usize) -> f64 {
+    // By the exponent of `f64`: 2048 counters, whatever the unit of the costs.
+    let mut seen = [false; 2048];
+    let mut some = false;
+    for line in lines.chunks_exact(k) {
+        let low = least(line);
+        for c in line {
+            let above = c.widen() - low;
+            if above > 0.0 && above < f64::INFINITY {
+                seen[(above.to_bits() >> 52) as usize] = true;
+                some = true;
+            }
+        }
+    }
+    if !some {
+        return f64::INFINITY;
+    }
+    // From the top down to the first empty stretch.
+    let (mut empty, mut above_top) = (0, true);
+    for exponent in (0..seen.len()).rev() {
+        if seen[exponent] {
+            if !above_top && empty >= EMPTY_BINADES {
+                // Up to the end of this binade.
+                return f64::from_bits(((exponent as u64) << 52) | ((1 << 52) - 1));
+            }
+            (above_top, empty) = (false, 0);
+        } else {
+            empty += 1;
+        }
+    }
+    f64::INFINITY
+}
+
+/// How many entries are within sight of the least.
+fn visible(costs: impl Iterator<Item = f64> + Clone, epsilon: f64) -> f64 {
+    let low = costs.clone().fold(f64::INFINITY, f64::min);
+    costs.filter(|c| c - low < VISIBLE * epsilon).count() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::Dense;
+
+    #[test]
+    fn forbidden_pairs_span_nothing() {
+        let inf = f64::INFINITY;
+        let costs = [0.0, inf, 3.0, 1.0, 2.0, inf, inf, inf, inf];
+        let outlook = Outlook::new(&Dense::new(&costs, 3, 3).unwrap(), 0.01);
+        assert_eq!(outlook.spread, 0.5 * (3.0 + 1.0) / 3.0);
+    }
+
+    #[test]
+    fn what_columns_cost_all_rows_alike_hides_nothing() {
+        let (n, k) = (20, 8);
+        let tilted: Vec<f64> = (0..n * k).map(|at| (at % k) as f64).collect();
+        let outlook = Outlook::new(&Dense::new(&tilted, n, k).unwrap(), 0.01);
+        assert_eq!(outlook.visible, k as f64);
+        assert_eq!(outlook.spread, 3.5);
+
+        // A large number for every other pair changes nothing of that; nor does it where all but the best are large.
+        for large in [1e5, 1e20, 1e200] {
+            let patched: Vec<f64> = (0..n * k)
+                .map(|at| if at % 2 == 1 { large } else { tilted[at] })
+                .collect();
+            let outlook = Outlook::new(&Dense::new(&patched, n, k).unwrap(), 0.01);
+            assert_eq!((outlook.visible, outlook.spread), (4.0, 3.0));
+        }
+
+        let diagonal: Vec<f64> = (0..n * k)
+            .map(|at| f64::from(u8::from(at % k != at / k % k)))
+            .collect();
+        let outlook = Outlook::new(&Dense::new(&diagonal, n, k).unwrap(), 0.01);
+        assert_eq!(outlook.visible, 1.0);
+    }
+}

@@ -1,0 +1,405 @@
+//! Sinkhorn's fixed point, accelerated.
+//!
+//! ```text
+//! g ← g + ε (ln b − ln colsum(g))        one sweep per step; stops at Σ|colsum − b| ≤ tolerance · mass
+//! ```
+//!
+//! The plain step always improves the semi-dual. On top of it sits Anderson acceleration: the last steps
+//! are combined so that their residuals cancel best; where the combination turns out worse than plain
+//! steps it is dropped and the plain step taken. ε may be annealed: large first, so that far-away mass
+//! finds its way in a few sweeps, then down to the value asked for.
+
+mod anderson;
+mod epsilon;
+mod iteration;
+mod line_search;
+
+use core::ops::ControlFlow;
+use core::time::Duration;
+
+pub use epsilon::Epsilon;
+
+pub(crate) use epsilon::check_epsilon;
+pub(crate) use iteration::{Limits, Outcome, drive};
+
+use crate::entropic::precision as digits;
+use crate::problem::Erased;
+use crate::problem::check;
+use crate::problem::check::Survey;
+use crate::solution::plan::Shape;
+use crate::solution::start;
+use crate::solver::{Guard, Watch};
+use crate::sweep::{Absorbed, Backend, Streamed, Target};
+use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+
+/// What the sweeps of a stored cost do with its exponentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kernel {
+    /// Keep them where the cost is stored anyway, recompute them where it is computed on the fly.
+    #[default]
+    Auto,
+    /// Recompute them in every sweep: no memory beyond O(rows + cols).
+    Streamed,
+    /// Keep them: a table of rows × columns.
+    Stored,
+}
+
+/// The entropic solver for problems of any shape.
+///
+/// Minimises ⟨C, P⟩ + ε Σ P_ij (ln P_ij − 1) over the plans with the marginals of the problem.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+/// let cost = [0.0, 1.0, 4.0, 1.0, 0.0, 1.0];
+/// let problem = Problem::new(Dense::new(&cost, 2, 3)?, Marginals::uniform(2, 3)?)?;
+/// let solution = Sinkhorn::new(0.01).tolerance(1e-9).solve(&problem)?;
+/// assert!(solution.status().is_converged());
+/// assert!((solution.objective() - 0.5).abs() < 1e-6);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Sinkhorn {
+    epsilon: Epsilon,
+    tolerance: f64,
+    max_iterations: usize,
+    memory: usize,
+    kernel: Kernel,
+    watch: Watch,
+}
+
+impl Sinkhorn {
+    /// A solver at this regularisation, in the units of the cost; an [`Epsilon`] or a number.
+    pub fn new(epsilon: impl Into<Epsilon>) -> Self {
+        Self {
+            epsilon: epsilon.into(),
+            tolerance: 1e-6,
+            max_iterations: 10_000,
+            memory: 10,
+            kernel: Kernel::Auto,
+            watch: Watch::default(),
+        }
+    }
+
+    /// Another regularisation than the one the solver was made with.
+    pub fn epsilon(mut self, epsilon: impl Into<Epsilon>) -> Self {
+        self.epsilon = epsilon.into();
+        self
+    }
+
+    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Most sweeps, over all stages of an annealed ε. Default 10,000.
+    pub fn max_iterations(mut self, sweeps: usize) -> Self {
+        self.max_iterations = sweeps;
+        self
+    }
+
+    /// How many past steps Anderson acceleration combines; 0 for plain Sinkhorn. Default 10.
+    pub fn acceleration(mut self, memory: usize) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Whether exponentials are kept between sweeps. Default [`Kernel::Auto`].
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Calls back after every sweep; [`ControlFlow::Break`] stops with [`Status::Stopped`].
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
+    /// use std::ops::ControlFlow;
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
+    /// let solver = Sinkhorn::new(0.1).on_progress(|p| {
+    ///     if p.iteration < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    /// });
+    /// assert_eq!(solver.solve(&problem)?.status(), Status::Stopped);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one sweep. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
+        self
+    }
+
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::sinkhorn(self, &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::sinkhorn(self, &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest. The problem's own
+    /// cost is looked at once, before the first sweep.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and whatever the backend reports.
+    pub fn solve_on<'p, T: Real, C: Cost<T>, B: Backend + ?Sized>(
+        &self,
+        problem: &'p Problem<T, C>,
+        backend: &mut B,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut backend = backend;
+        let answer = T::sinkhorn_on(self, &problem.erased(), &mut backend)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        self.limits(&guard)?;
+        let start = start.map(|start| start::columns(start, problem.marginals()));
+        let (start, survey) = (start.transpose()?, check::whole(problem)?);
+        self.run(problem, start, &survey, &guard)
+    }
+
+    /// The body of [`solve_on`](Self::solve_on).
+    pub(crate) fn answer_on<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        backend: &mut dyn Backend,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        let limits = self.limits(&guard)?;
+        check_shape(problem, backend)?;
+        check::whole(problem)?;
+        let mut target = Target::new(problem.marginals());
+        let g = target.rest();
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, self.epsilon.last()));
+        }
+        let outcome = drive(backend, &mut target, g, &limits)?;
+        Ok(answer(problem, &target, outcome))
+    }
+
+    /// The options, checked.
+    pub(crate) fn limits<'a>(&self, guard: &'a Guard<'a>) -> Result<Limits<'a>, Error> {
+        check_tolerance(self.tolerance)?;
+        Ok(Limits {
+            stages: self.epsilon.stages()?,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+            memory: self.memory,
+            guard,
+            spent: 0,
+        })
+    }
+
+    /// Solves a problem that was looked at, under a guard that may watch over more than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let mut target = Target::new(problem.marginals());
+        let g = start.map_or_else(|| target.rest(), |g| target.fit(g));
+        let epsilon = self.epsilon.last();
+        if self.max_iterations == 0 {
+            return Ok(unswept(problem, &target, g, epsilon));
+        }
+        let limits = self.limits(guard)?;
+        let (cost, masses) = (problem.cost(), problem.marginals());
+        if let Some(reduced) = digits::needed(cost, masses, survey, epsilon, self.tolerance) {
+            return self.on_cpu(problem, &reduced, &mut target, g, &limits);
+        }
+        let solution = self.on_cpu(problem, cost, &mut target, g, &limits)?;
+        if solution.status() != Status::Stalled {
+            return Ok(solution);
+        }
+        let Some(reduced) = digits::worthwhile(cost, masses, epsilon, self.tolerance) else {
+            return Ok(solution);
+        };
+        let limits = Limits {
+            spent: solution.iterations(),
+            stages: limits.last_stage(),
+            ..limits
+        };
+        if limits.spent >= limits.max_iterations {
+            return Ok(solution);
+        }
+        let g = target.fit(start::columns(&solution.into_columns(), masses)?);
+        self.on_cpu(problem, &reduced, &mut target, g, &limits)
+    }
+
+    /// Drives one of the CPU backends over `cost`, the problem's own or a more careful reading of it.
+    fn on_cpu<'p, T: Real, C: Cost<T>, S: Real>(
+        &self,
+        problem: &'p Problem<T, C>,
+        cost: &dyn Cost<S>,
+        target: &mut Target,
+        g: Vec<f64>,
+        limits: &Limits<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let masses = problem.marginals().rows();
+        let store = match self.kernel {
+            Kernel::Auto => cost.is_stored(),
+            Kernel::Streamed => false,
+            Kernel::Stored => true,
+        };
+        let outcome = if store {
+            drive(&mut Absorbed::over(cost, masses), target, g, limits)?
+        } else {
+            drive(&mut Streamed::over(cost, masses), target, g, limits)?
+        };
+        Ok(answer(problem, target, outcome))
+    }
+}
+
+/// Whether a backend has the shape of a problem.
+pub(crate) fn check_shape<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    backend: &dyn Backend,
+) -> Result<(), Error> {
+    let shape = [
+        ("backend rows", problem.rows(), backend.rows()),
+        ("backend columns", problem.cols(), backend.cols()),
+    ];
+    for (what, expected, found) in shape {
+        if expected != found {
+            return Err(Error::Length {
+                what,
+                expected,
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
+    if tolerance.is_finite() && tolerance > 0.0 {
+        return Ok(());
+    }
+    Err(Error::Option {
+        name: "tolerance",
+        value: tolerance,
+        expected: "a number above zero",
+    })
+}
+
+/// Makes an answer of the column potentials a driver ended with; the row side follows from them.
+pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
+    problem: &'p Problem<T, C>,
+    target: &Target,
+    outcome: Outcome,
+) -> Solution<'p, T, C> {
+    let Outcome {
+        g,
+        epsilon,
+        status,
+        iterations,
+        violation,
+        ..
+    } = outcome;
+    Solution::new(
+        problem,
+        potentials(target, &g, epsilon),
+        Shape::Gibbs { epsilon },
+        status,
+        iterations,
+        Some(violation),
+    )
+}
+
+/// The answer of a solver that was allowed no sweep: where it would have started. How far off that is shows when asked.
+pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
+    problem: &'p Problem<T, C>,
+    target: &Target,
+    g: Vec<f64>,
+    epsilon: f64,
+) -> Solution<'p, T, C> {
+    Solution::new(
+        problem,
+        potentials(target, &g, epsilon),
+        Shape::Gibbs { epsilon },
+        Status::IterationLimit,
+        0,
+        None,
+    )
+}
+
+/// What all potentials have in common, where it is larger than all in which they differ: it says nothing and costs digits.
+fn common(g: &[f64], slack_cost: f64) -> f64 {
+    let k = g.len() - 1;
+    let top = g[..k].iter().copied().fold(g[k] - slack_cost, f64::max);
+    let finite = g.iter().filter(|g| g.is_finite());
+    let apart = finite.fold(0.0, |m: f64, g| m.max((g - top).abs()));
+    if top.is_finite() && top.abs() > apart {
+        top
+    } else {
+        0.0
+    }
+}
+
+/// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
+fn potentials(target: &Target, g: &[f64], epsilon: f64) -> Potentials {
+    let k = g.len() - 1;
+    let common = common(g, target.slack.col_cost);
+    let g: Vec<f64> = g.iter().map(|g| g - common).collect();
+    let g = &g[..];
+    let slack_row = if target.slack.row > 0.0 {
+        target.slack_row(epsilon, g, &mut vec![0.0; k + 1])
+    } else {
+        f64::NEG_INFINITY
+    };
+    Potentials {
+        rows: Vec::new(),
+        slack_col: g[k],
+        cols: g[..k].to_vec(),
+        slack_row,
+    }
+}
+
+impl<T: Real> Solver<T> for Sinkhorn {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Self::solve(self, problem)
+    }
+}

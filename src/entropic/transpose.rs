@@ -1,0 +1,103 @@
+//! The answer to a wide problem, from that to the tall one it is when turned round.
+//!
+//! Solvers work on the column potentials. Where there are many more columns than rows, the transposed question has
+//! far fewer unknowns.
+
+use crate::cost::Reduced;
+use crate::entropic::precision as digits;
+use crate::entropic::sinkhorn::{Outcome, answer};
+use crate::problem::check::Survey;
+use crate::sweep::{Backend, CERTAIN, Streamed, Target, Verdict, verdict};
+use crate::{Cost, Error, Problem, Real, Solution, Status};
+
+/// Turns the entropic answer to the transposed problem back: one sweep the right way round makes the rows exact again,
+/// which can only lower the violation, but for rounding. What the sweep measures decides the status anew; it is no
+/// iteration and is not counted as one.
+pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
+    problem: &'p Problem<T, C>,
+    survey: &Survey,
+    tolerance: f64,
+    other: Solution<'_, T, &dyn Cost<T>>,
+) -> Result<Solution<'p, T, C>, Error> {
+    let (status, iterations, epsilon) = (other.status(), other.iterations(), other.epsilon());
+    let mut target = Target::new(problem.marginals());
+    let g = target.fit(columns(&other, epsilon)?);
+    let mut sums = vec![0.0; g.len()];
+    let masses = problem.marginals().rows();
+    let mut measured = |backend: &mut dyn Backend| {
+        measure(backend, &mut target, epsilon, &g, &mut sums, tolerance)
+    };
+    let needed = digits::needed(
+        problem.cost(),
+        problem.marginals(),
+        survey,
+        epsilon,
+        tolerance,
+    );
+    let (mut violation, mut verdict) = match &needed {
+        Some(reduced) => measured(&mut Streamed::new(reduced, masses))?,
+        None => measured(&mut Streamed::new(problem.cost(), masses))?,
+    };
+    if status == Status::Converged && verdict != Verdict::Met && needed.is_none() {
+        // It was met the other way round: a more careful look is worth it before it is taken back.
+        let reduced = Reduced::new(problem.cost(), problem.marginals().slack().col > 0.0);
+        (violation, verdict) = measured(&mut Streamed::new(&reduced, masses))?;
+    }
+    let status = match (status, verdict) {
+        // Its own steps would have ended here.
+        (Status::IterationLimit | Status::Stalled, Verdict::Met) => Status::Converged,
+        (Status::Converged, Verdict::Blurred | Verdict::Missed) => Status::Stalled,
+        _ => status,
+    };
+    let outcome = Outcome {
+        g,
+        epsilon,
+        status,
+        iterations,
+        violation,
+        sums,
+    };
+    Ok(answer(problem, &target, outcome))
+}
+
+/// What one sweep at `g` (slack last) says: the violation, and what that is worth.
+pub(crate) fn measure(
+    backend: &mut dyn Backend,
+    target: &mut Target,
+    epsilon: f64,
+    g: &[f64],
+    sums: &mut [f64],
+    tolerance: f64,
+) -> Result<(f64, Verdict), Error> {
+    backend.sweep(&target.scaling(epsilon, g), sums)?;
+    target.add_slack_row(epsilon, g, sums);
+    let violation = target.violation(sums);
+    let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
+    Ok((violation, verdict))
+}
+
+/// Column potentials of the problem, slack last: the row potentials of its transpose. Only their differences matter, so
+/// that what all of them have in common is taken off before it costs digits.
+fn columns<T: Real>(
+    other: &Solution<'_, T, &dyn Cost<T>>,
+    epsilon: f64,
+) -> Result<Vec<f64>, Error> {
+    let problem = other.problem();
+    let (slack, masses) = (problem.marginals().slack(), problem.marginals().rows());
+    let found = other.columns();
+    let gibbs = found.gibbs(epsilon, slack);
+    let mut g = vec![0.0; masses.len()];
+    let reduced = Reduced::new(problem.cost(), slack.col > 0.0 || slack.row > 0.0);
+    gibbs.reduced_row_potentials(&reduced, masses, &mut g)?;
+    if let Some(&first) = reduced.minima().first() {
+        for (g, least) in g.iter_mut().zip(reduced.minima()) {
+            *g += least - first;
+        }
+    }
+    g.push(found.slack_row);
+    let common = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if common.is_finite() {
+        g.iter_mut().for_each(|g| *g -= common);
+    }
+    Ok(g)
+}

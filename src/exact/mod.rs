@@ -1,0 +1,323 @@
+//! The front door for exact answers: one solver that picks the way.
+//!
+//! Both ways solve every problem exactly and say the same about it; they differ in what they are fast
+//! at. With k the shorter side and n the longer:
+//!
+//! * [`Contracted`] works on the graph of the shorter side, in rounds of O(k²) after passes of
+//!   O(n k), with O(n + k²) memory. With costs that have little to do with each other, or a slack row
+//!   and column, as in label allocation, it takes few rounds; with costs between points it takes many.
+//! * [`NetworkSimplex`] works on a tree of all rows and columns, with O(n + k) memory; its time grows
+//!   with n¹·⁶⁵ but hardly with k: the way for square problems, and for point clouds, which it solves
+//!   coarse to fine.
+//!
+//! Measured, milliseconds on two cores, contracted / simplex (costs stored as a matrix: squared distances of
+//! 2-D points, independent random numbers, label allocation with a share ρ placed):
+//!
+//! | n × k | points | random | labels |
+//! | --- | --- | --- | --- |
+//! | 200 × 20 | 0.35 / 0.25 | 0.13 / 0.19 | |
+//! | 1,000 × 60 | 9.1 / 6.0 | 1.2 / 5.0 | |
+//! | 1,000 × 300 | | | ρ = 0.5: 3.2 / 33 |
+//! | 1,000 × 490 | | | ρ = 0.9: 12 / 13, ρ = 1: 16 / 15 |
+//! | 1,000 × 1,000 | | | ρ = 0.5: 41 / 49, ρ = 1: 36 / 13 |
+//! | 2,000 × 500 | 157 / 25 | 22 / 29 | |
+//! | 3,000 × 1,000 | | 265 / 129 | |
+//! | 4,000 × 60 | 19 / 37 | 6.3 / 27 | |
+//! | 4,000 × 250 | 259 / 82 | 24 / 55 | |
+//! | 5,000 × 1,000 | | | ρ = 0.9: 103 / 737 |
+//! | 16,000 × 250 | 646 / 786 | 72 / 475 | |
+//! | 20,000 × 1,000 | | | ρ = 0.9: 932 / 11,900 |
+//!
+//! So [`Way::Auto`] turns
+//!
+//! * with a slack row and a slack column, at k = n / 2, where both take about the same time (and where the contracted
+//!   graph takes many times longer than the simplex ever did, the simplex takes over);
+//! * from points that the simplex solves coarse to fine ([`Start`]), to the simplex;
+//! * else by trying: shape does not tell the first column of the table from the second. The contracted
+//!   graph works until the simplex, from its beginning, is likely to be done sooner, judged by the pace at which mass
+//!   finds its place and counted in arcs looked at, so that every machine decides alike; then the simplex takes over.
+//!   The worst seen is twice the better way (4,000 × 60 points with heavy-tailed masses).
+//!
+//! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
+
+pub(crate) mod repair;
+pub(crate) mod shortest_paths;
+pub(crate) mod simplex;
+
+use core::ops::ControlFlow;
+use core::time::Duration;
+
+use crate::problem::Erased;
+use crate::solution::start;
+use crate::solver::Watch;
+use crate::{
+    Contracted, Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, Solution, Solver,
+    Start, Status,
+};
+
+/// How an exact answer is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Way {
+    /// The faster of the others for the shape of the problem.
+    #[default]
+    Auto,
+    /// [`NetworkSimplex`].
+    Simplex,
+    /// [`Contracted`].
+    Contracted,
+}
+
+/// What [`Exact`] makes of a problem.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Choice {
+    Contracted,
+    Simplex,
+    /// The contracted graph unless the simplex, which takes as long as looking at so many arcs, is sooner done.
+    Trial(f64),
+}
+
+/// The exact solver for any problem.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Exact, Marginals, Problem};
+/// let cost = Dense::new(&[0.0, 1.0, 0.2, 1.0, 0.5, 0.6], 3, 2)?;
+/// let problem = Problem::new(cost, Marginals::balanced(&[1.0, 1.0, 1.0], &[1.0, 2.0])?)?;
+/// let solution = Exact::new().solve(&problem)?;
+/// assert!((solution.objective() - 1.6).abs() < 1e-12);
+/// assert!(solution.certificate().relative_gap() < 1e-12);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Exact {
+    way: Way,
+    start: Start,
+    max_iterations: Option<usize>,
+    watch: Watch,
+}
+
+impl Exact {
+    /// Runs to the optimum, by the way that suits the shape.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Which way to go; [`Way::Auto`] by default.
+    #[must_use]
+    pub fn way(mut self, way: Way) -> Self {
+        self.way = way;
+        self
+    }
+
+    /// Where the simplex takes its first plan from, if it is the simplex that is used;
+    /// [`Start::Auto`] by default.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Exact, Marginals, PointCloud, Problem, SquaredEuclidean, Start, Way};
+    /// let (here, there) = ([0.0, 1.0, 2.0], [0.5, 1.5, 2.5]);
+    /// let cost = PointCloud::new(&here, &there, 1, SquaredEuclidean)?;
+    /// let problem = Problem::new(cost, Marginals::balanced(&[1.0; 3], &[1.0; 3])?)?;
+    /// let exact = Exact::new().way(Way::Simplex).start(Start::Multiscale);
+    /// assert_eq!(exact.solve(&problem)?.objective(), 0.75);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Most iterations (pivots, or rounds of shortest paths); unlimited by default. Where one way takes
+    /// over from the other, each counts its own.
+    #[must_use]
+    pub fn max_iterations(mut self, iterations: usize) -> Self {
+        self.max_iterations = Some(iterations);
+        self
+    }
+
+    /// Called now and then; [`ControlFlow::Break`] stops with the best plan so far. Nobody is called by default.
+    #[must_use]
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a thousand
+    /// pivots, a round of shortest paths or one look at all costs. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
+        self
+    }
+
+    /// Answers the problem.
+    ///
+    /// # Errors
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
+    /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
+    /// no way.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::exact(self, &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
+        let (rows, cols) = (problem.rows(), problem.cols());
+        let slack = problem.marginals().slack();
+        match self.way {
+            Way::Contracted => Choice::Contracted,
+            Way::Simplex => Choice::Simplex,
+            Way::Auto if slack.row > 0.0 && slack.col > 0.0 => {
+                let short = rows.min(cols);
+                if short <= MOST_NODES && short <= rows.max(cols) / 2 {
+                    Choice::Trial(FAR_MORE * work(rows, cols))
+                } else {
+                    Choice::Simplex
+                }
+            }
+            Way::Auto if self.simplex().goes_coarse_to_fine(problem) => Choice::Simplex,
+            Way::Auto if self.way_for(rows, cols) == Way::Contracted => {
+                Choice::Trial(work(rows, cols))
+            }
+            Way::Auto => Choice::Simplex,
+        }
+    }
+
+    /// Answers the problem starting from potentials that are believed to be near the optimal ones.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), [`Error::Length`] for potentials of another shape and
+    /// [`Error::Start`] where one is NaN or +∞.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::exact(self, &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        match start {
+            None => self.cold(problem),
+            Some(start) => self.warm(problem, start),
+        }
+    }
+
+    fn cold<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        match self.choose(problem) {
+            Choice::Contracted => self.contracted().run(problem, None, &guard),
+            Choice::Simplex => self.simplex().run(problem, None, &guard),
+            Choice::Trial(work) => {
+                let trial = self.contracted().unless_slower_than(work);
+                let solution = trial.run(problem, None, &guard)?;
+                let capped = self
+                    .max_iterations
+                    .is_some_and(|m| solution.iterations() >= m);
+                if capped || solution.status() != Status::IterationLimit {
+                    return Ok(solution);
+                }
+                self.simplex().run(problem, None, &guard)
+            }
+        }
+    }
+
+    fn warm<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let guard = self.watch.begin()?;
+        let start = Some(start::priced_columns(start, problem.marginals())?);
+        match self.choose(problem) {
+            Choice::Simplex => self.simplex().run(problem, start, &guard),
+            _ => self.contracted().run(problem, start, &guard),
+        }
+    }
+
+    /// The way that [`solve`](Self::solve) tries first for a matrix of costs of this shape without slack;
+    /// never [`Way::Auto`].
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Exact, Way};
+    /// assert_eq!(Exact::new().way_for(50_000, 10), Way::Contracted);
+    /// assert_eq!(Exact::new().way_for(10, 50_000), Way::Contracted);
+    /// assert_eq!(Exact::new().way_for(2_000, 2_000), Way::Simplex);
+    /// ```
+    #[must_use]
+    pub fn way_for(&self, rows: usize, cols: usize) -> Way {
+        if self.way != Way::Auto {
+            return self.way;
+        }
+        let nodes = rows.min(cols);
+        if nodes <= MOST_NODES && work(rows, cols) >= FEWEST_ROUNDS * (nodes * nodes) as f64 {
+            Way::Contracted
+        } else {
+            Way::Simplex
+        }
+    }
+
+    fn simplex(&self) -> NetworkSimplex {
+        let mut solver = NetworkSimplex::new().start(self.start);
+        if let Some(cap) = self.max_iterations {
+            solver = solver.max_iterations(cap);
+        }
+        solver
+    }
+
+    fn contracted(&self) -> Contracted {
+        let mut solver = Contracted::new();
+        if let Some(cap) = self.max_iterations {
+            solver = solver.max_iterations(cap);
+        }
+        solver
+    }
+}
+
+/// Beyond this the k² numbers of the contracted graph are more memory than anybody expects.
+const MOST_NODES: usize = 4096;
+
+/// With a slack row and a slack column the contracted graph is the faster way by far: only where something is badly
+/// wrong with that, at so many times what the simplex takes, does the simplex take over.
+const FAR_MORE: f64 = 16.0;
+
+/// A trial of fewer rounds than this would not tell.
+const FEWEST_ROUNDS: f64 = 8.0;
+
+/// As many arcs of the contracted graph, at 2.5 ns each with everything around it, as can be looked at
+/// while the simplex solves such a shape; its time is fitted to the table above: 60 ms (n / 4000)^1.65 (k / 250)^0.3.
+fn work(rows: usize, cols: usize) -> f64 {
+    let (n, k) = (rows.max(cols) as f64, rows.min(cols) as f64);
+    60e6 / 2.5 * (n / 4000.0).powf(1.65) * (k / 250.0).powf(0.3)
+}
+
+impl<T: Real> Solver<T> for Exact {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Exact::solve(self, problem)
+    }
+}

@@ -1,0 +1,603 @@
+//! The exact solver for few columns and many rows.
+//!
+//! Given prices g, every row wants to go where C_ij − g_j is least. Too many want the same columns, so
+//! prices must move until every column j is left with exactly its mass. That is a transport problem
+//! whose columns are the only thing that matters:
+//!
+//! ```text
+//! ℓ(u→v) = min { (C_iv − g_v) − (C_iu − g_u) : row i holds mass in column u }
+//! ```
+//!
+//! is what it costs to shift one unit from column u to column v, and mass goes from columns that hold too
+//! much to columns that hold too little along *shortest augmenting paths* on this **contracted graph** of
+//! k + 1 nodes. Adding the distances to the prices keeps all lengths non-negative, so the plan is
+//! optimal among those with the same column sums at every moment, and optimal for the problem when the
+//! column sums are right.
+//!
+//! The rest is about never touching most rows. They are solved **coarse to fine**: a sample of the rows
+//! with their mass scaled up, then four times as many, and so on; prices hardly differ from one level to
+//! the next, so at each level only the rows near a tie (about √n of them) have to move. A level reads
+//! all its costs once, in parallel and with vector code, and then single rows only.
+//!
+//! # Complexity
+//! O(n k) for the passes, O(n + k²) memory, and O(√n) rounds of O(k²) on ordinary data.
+//!
+//! # References
+//! * L. R. Ford and D. R. Fulkerson, *Flows in Networks*, 1962 (primal-dual method).
+//! * J. Edmonds and R. M. Karp, "Theoretical improvements in algorithmic efficiency for network flow
+//!   problems", J. ACM 19, 1972 (shortest paths with potentials).
+//! * T. Tokuyama and J. Nakano, "Efficient algorithms for the Hitchcock transportation problem", SIAM
+//!   J. Comput. 24, 1995 (few columns).
+
+mod arcs;
+mod budget;
+mod forest;
+mod heaps;
+mod holdings;
+mod level;
+mod paths;
+mod table;
+
+use core::ops::ControlFlow;
+use core::time::Duration;
+
+use self::budget::Budget;
+use self::level::{End, Level};
+use self::table::{NOWHERE, Table};
+use crate::cost::Transposed;
+use crate::problem::Erased;
+use crate::problem::check;
+use crate::problem::check::Survey;
+use crate::solution::plan::{Shape, SparseRows};
+use crate::solution::start;
+use crate::solver::{Guard, Watch};
+use crate::{
+    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
+};
+
+/// Rows at the coarsest level, at least, and per column.
+const COARSEST: usize = 256;
+const COARSEST_PER_COLUMN: usize = 4;
+
+/// How many times more rows the next level has.
+const REFINEMENT: usize = 4;
+
+/// Where more than this share of the mass is misplaced, prices are lowered before single rows move …
+const CROWDED: f64 = 0.05;
+
+/// … again and again while that finds a place for this share of the mass at least: about what the
+/// rounds would take as long for as the pass over the costs.
+const RELIEF: f64 = 0.01;
+
+/// Exact optimal transport by shortest augmenting paths on the graph of the columns.
+///
+/// For problems with few columns (or few rows: then it works on the transposed problem).
+/// [`Exact`](crate::Exact) picks it where it is the fastest way.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Contracted, Dense, Marginals, Problem};
+/// let cost = Dense::new(&[0.0, 1.0, 0.2, 1.0, 0.5, 0.6], 3, 2)?;
+/// let problem = Problem::new(cost, Marginals::balanced(&[1.0, 1.0, 1.0], &[1.0, 2.0])?)?;
+/// let solution = Contracted::new().solve(&problem)?;
+/// assert_eq!(solution.plan().argmax(), [Some(0), Some(1), Some(1)]);
+/// assert!(solution.certificate().relative_gap() < 1e-12);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Contracted {
+    max_iterations: usize,
+    /// Arcs that can be looked at while another way solves the problem.
+    other_way: f64,
+    watch: Watch,
+}
+
+impl Default for Contracted {
+    fn default() -> Self {
+        Self {
+            max_iterations: usize::MAX,
+            other_way: f64::INFINITY,
+            watch: Watch::default(),
+        }
+    }
+}
+
+impl Contracted {
+    /// Runs to the optimum.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Most rounds of shortest paths, all levels together; unlimited by default.
+    #[must_use]
+    pub fn max_iterations(mut self, rounds: usize) -> Self {
+        self.max_iterations = rounds;
+        self
+    }
+
+    /// Gives up, with [`Status::IterationLimit`], where another way is likely to be done sooner: one that takes as long
+    /// as looking at this many arcs.
+    pub(crate) fn unless_slower_than(mut self, arcs: f64) -> Self {
+        self.other_way = arcs;
+        self
+    }
+
+    /// Called before every round of shortest paths; [`ControlFlow::Break`] stops with the best plan so far. Nobody is called
+    /// by default.
+    #[must_use]
+    pub fn on_progress(
+        mut self,
+        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.call(callback);
+        self
+    }
+
+    /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a round of
+    /// shortest paths or one look at all costs. Default: never.
+    ///
+    /// # Errors
+    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
+    #[must_use]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.limit(limit);
+        self
+    }
+
+    /// Answers the problem.
+    ///
+    /// # Errors
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
+    /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
+    /// no way.
+    pub fn solve<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::shortest_paths(self, &problem.erased(), None)?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// Answers the problem starting from column potentials that are believed to be near the optimal ones, such
+    /// as those of an entropic solve or of a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), [`Error::Length`] for potentials of another shape and
+    /// [`Error::Start`] where one is NaN or +∞.
+    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: &Potentials,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let answer = T::shortest_paths(self, &problem.erased(), Some(start))?;
+        Ok(Solution::of(problem, answer))
+    }
+
+    /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
+    pub(crate) fn answer<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        start: Option<&Potentials>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        let start = start.map(|start| start::priced_columns(start, problem.marginals()));
+        self.run(problem, start.transpose()?, &self.watch.begin()?)
+    }
+
+    /// Solves under a guard that may watch over more than this.
+    pub(crate) fn run<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let survey = check::entries(problem)?;
+        let answer = if problem.rows() >= problem.cols() {
+            self.tall(problem, start, &survey, guard)?
+        } else {
+            let start = start.map(|g| row_prices(problem, &g));
+            let view = Transposed(problem.cost());
+            let flipped = problem.turned(&view);
+            let answer = self.tall(&flipped, start, &survey, guard);
+            answer.map_err(Error::transposed)?.transposed()
+        };
+        Ok(Solution::new(
+            problem,
+            answer.potentials,
+            Shape::Sparse(SparseRows::new(problem.rows(), answer.entries)),
+            answer.status,
+            answer.iterations,
+            Some(answer.violation),
+        ))
+    }
+
+    fn tall<T: Real, C: Cost<T>>(
+        &self,
+        problem: &Problem<T, C>,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Answer, Error> {
+        let (n, k) = (problem.rows(), problem.cols());
+        if n >= 1 << 31 {
+            return Err(Error::TooLarge { rows: n, cols: k });
+        }
+        let marginals = problem.marginals();
+        let slack = marginals.slack();
+        let mut wanted = marginals.cols().to_vec();
+        wanted.push(slack.col);
+
+        let coarse = if start.is_some() { n } else { coarsest(k) };
+        let mut prices = start.unwrap_or_else(|| vec![0.0; k + 1]);
+        for (g, w) in prices.iter_mut().zip(&wanted) {
+            if *w == 0.0 {
+                *g = f64::NEG_INFINITY;
+            }
+        }
+        let mut iterations = 0;
+        let mut status = Status::Converged;
+        let mut budget = Budget::new(self.other_way);
+        let mut way = Way {
+            before: 0.0,
+            width: 0.0,
+            first: None,
+            // A misplaced unit goes to where it is wanted at the price of one row's difference, unless that is forbidden.
+            price: if survey.forbidden {
+                f64::INFINITY
+            } else {
+                survey.range() * marginals.total()
+            },
+            is_whole: false,
+        };
+        let mut go_on = |way: &mut Way, budget: &mut Budget, share: f64, work: f64| {
+            let progress = way.progress(iterations, share);
+            if iterations >= self.max_iterations || !budget.allows(share, work) {
+                status = Status::IterationLimit;
+            } else if guard.says_stop(&progress) {
+                status = Status::Stopped;
+            } else {
+                iterations += 1;
+            }
+            status == Status::Converged
+        };
+
+        let strides = strides(n, coarse);
+        let whole: f64 = 1.0 + strides.iter().map(|&s| 1.0 / s as f64).sum::<f64>();
+        let mut is_cut = false;
+        for (at, &stride) in strides.iter().enumerate() {
+            way.enter(1.0 / (stride as f64 * whole));
+            let chosen = sample(n, stride);
+            let Some(mass) = sampled_mass(marginals, &chosen).filter(|_| !is_cut) else {
+                continue;
+            };
+            let mut level = settled_down(prices, |prices| {
+                let table = Table::new(problem.cost(), slack, Some(chosen.clone()), prices);
+                let places = table.places();
+                Level::new(table, places, mass.clone(), &wanted)
+            });
+            // Stranded here says nothing about the whole; whatever the prices are, they are a start.
+            budget.enter(strides.len() - at);
+            let end = level.run(&mut budget, |budget, share, work| {
+                go_on(&mut way, budget, share, work)
+            });
+            is_cut = end == End::Cut;
+            prices = level.prices();
+        }
+
+        let mut mass = marginals.rows().to_vec();
+        mass.push(slack.row);
+        way.enter(1.0 / whole);
+        way.is_whole = true;
+        let whole_level = |prices: Vec<f64>| {
+            let table = Table::new(problem.cost(), slack, None, prices);
+            let places = table.places();
+            Level::new(table, places, mass.clone(), &wanted)
+        };
+        if is_cut {
+            let level = whole_level(prices);
+            return Ok(answer(problem, &level, status, iterations));
+        }
+        let mut level = settled_down(prices, whole_level);
+        budget.enter(0);
+        let end = level.run(&mut budget, |budget, share, work| {
+            go_on(&mut way, budget, share, work)
+        });
+        match end {
+            End::Stranded(stranded) => {
+                return Err(Error::Infeasible {
+                    stranded,
+                    total: marginals.total(),
+                });
+            }
+            End::Cut if status == Status::Converged => status = Status::IterationLimit,
+            End::Cut | End::Done => {}
+        }
+        Ok(answer(problem, &level, status, iterations))
+    }
+}
+
+impl<T: Real> Solver<T> for Contracted {
+    fn solve<'p, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        Contracted::solve(self, problem)
+    }
+}
+
+/// How far the levels have come, for whoever watches.
+struct Way {
+    /// Share of the way before the level at hand, and what that level is of it.
+    before: f64,
+    width: f64,
+    /// Misplaced share at the start of the level.
+    first: Option<f64>,
+    /// What it costs at most to put all mass elsewhere.
+    price: f64,
+    is_whole: bool,
+}
+
+impl Way {
+    fn enter(&mut self, width: f64) {
+        self.before += self.width;
+        self.width = width;
+        self.first = None;
+    }
+
+    fn progress(&mut self, iteration: usize, share: f64) -> Progress {
+        let first = *self.first.get_or_insert(share);
+        let here = if first > 0.0 {
+            1.0 - share / first
+        } else {
+            1.0
+        };
+        Progress {
+            iteration,
+            violation: 2.0 * share,
+            epsilon: 0.0,
+            done: self.before + self.width * here.clamp(0.0, 1.0),
+            gap: if self.is_whole {
+                share * self.price
+            } else {
+                f64::INFINITY
+            },
+        }
+    }
+}
+
+/// What a level leaves behind, slack not stored.
+struct Answer {
+    entries: Vec<(usize, usize, f64)>,
+    potentials: Potentials,
+    status: Status,
+    iterations: usize,
+    violation: f64,
+}
+
+impl Answer {
+    fn transposed(mut self) -> Self {
+        for entry in &mut self.entries {
+            *entry = (entry.1, entry.0, entry.2);
+        }
+        self.potentials = self.potentials.transposed();
+        self
+    }
+}
+
+fn answer<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    level: &Level<'_, T, C>,
+    status: Status,
+    iterations: usize,
+) -> Answer {
+    let (n, k) = (problem.rows(), problem.cols());
+    let holdings = &level.holdings;
+    let prices = level.prices();
+
+    let (mut line, mut shifted) = (vec![T::zero(); k], vec![0.0; k + 1]);
+    let mut price_of = |i: usize| {
+        let Some((u, _)) = holdings.of(i).next() else {
+            return f64::NEG_INFINITY;
+        };
+        let u = u as usize;
+        let best = match level.places.get(i) {
+            Some(place) if place.home == u as u32 => place.best,
+            _ => {
+                level.table.shifted(i, &mut line, &mut shifted);
+                shifted[u]
+            }
+        };
+        best - level.moved[u]
+    };
+    let potentials = Potentials {
+        rows: (0..n).map(&mut price_of).collect(),
+        slack_row: price_of(n),
+        slack_col: prices[k],
+        cols: prices[..k].to_vec(),
+    };
+    if !status.is_converged() {
+        return unfinished(problem, level, &prices, potentials, status, iterations);
+    }
+
+    // What the split rows have to bring to each column, given the whole ones.
+    let mut received = vec![(0.0f64, 0.0f64); k + 1];
+    for i in 0..n {
+        let Some(u) = holdings.whole(i).filter(|&u| u != NOWHERE) else {
+            continue;
+        };
+        let mass = holdings.mass(i);
+        let (sum, carry) = &mut received[u as usize];
+        let next = *sum + mass;
+        *carry += if *sum >= mass {
+            (*sum - next) + mass
+        } else {
+            (mass - next) + *sum
+        };
+        *sum = next;
+    }
+    let rest: Vec<f64> = received
+        .iter()
+        .zip(level.wanted())
+        .map(|((sum, carry), w)| (w - sum) - carry)
+        .collect();
+    let split: Vec<(usize, &[(u32, f64)])> = holdings.split().collect();
+    let shares: Vec<Vec<(u32, f64)>> = split.iter().map(|s| s.1.to_vec()).collect();
+    let mass: Vec<f64> = split.iter().map(|s| holdings.mass(s.0)).collect();
+    let shares = forest::untangle(&shares, &mass, &rest);
+
+    // By row, because what is sorted need not be sorted again.
+    let mut entries = Vec::with_capacity(n + k);
+    let mut next = 0;
+    for i in 0..n {
+        if split.get(next).is_some_and(|s| s.0 == i) {
+            let real = shares[next].iter().filter(|s| (s.0 as usize) < k);
+            entries.extend(real.map(|&(u, m)| (i, u as usize, m)));
+            next += 1;
+        } else if let Some(u) = holdings.whole(i).filter(|&u| (u as usize) < k) {
+            entries.push((i, u as usize, holdings.mass(i)));
+        }
+    }
+    Answer {
+        entries,
+        potentials,
+        status,
+        iterations,
+        violation: 2.0 * level.misplaced() / level.total(),
+    }
+}
+
+/// An answer from a level that was cut short: what is too much in some columns goes to those that have room, so that the
+/// plan is feasible all the same. Rows that would mind most keep their place.
+fn unfinished<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    level: &Level<'_, T, C>,
+    prices: &[f64],
+    potentials: Potentials,
+    status: Status,
+    iterations: usize,
+) -> Answer {
+    let n = problem.rows();
+    let mut order: Vec<usize> = (0..=n).collect();
+    let regret = |i: &usize| level.places.get(*i).map_or(0.0, |place| place.regret);
+    order.sort_by(|a, b| regret(b).total_cmp(&regret(a)));
+    let held = order.into_iter().flat_map(|i| {
+        let parts = level.holdings.of(i);
+        parts.map(move |(u, mass)| (i, u as usize, mass))
+    });
+    let plan = crate::exact::simplex::filled_up(problem, held, prices);
+    let marginals = problem.marginals();
+    let slack = marginals.slack();
+    let mut cols = vec![0.0; problem.cols()];
+    // Slack takes what is left on its side, but no more than there is of it.
+    let (mut kept, mut off) = (0.0, 0.0);
+    let mut entries = Vec::new();
+    for (i, &a) in marginals.rows().iter().enumerate() {
+        let mut given = 0.0;
+        for (j, mass) in plan.row(i) {
+            entries.push((i, j, mass));
+            cols[j] += mass;
+            given += mass;
+        }
+        kept += (a - given).max(0.0);
+    }
+    off += (kept - slack.col).max(0.0);
+    let unused: f64 = cols
+        .iter()
+        .zip(marginals.cols())
+        .map(|(s, b)| (b - s).max(0.0))
+        .sum();
+    off += (unused - slack.row).max(0.0);
+    Answer {
+        entries,
+        potentials,
+        status,
+        iterations,
+        violation: off / marginals.total(),
+    }
+}
+
+/// Row prices that belong to column prices, slack last: as high as those allow.
+fn row_prices<T: Real, C: Cost<T>>(problem: &Problem<T, C>, g: &[f64]) -> Vec<f64> {
+    let k = problem.cols();
+    let slack = problem.marginals().slack();
+    let mut line = vec![T::zero(); k];
+    let mut prices = Vec::with_capacity(problem.rows() + 1);
+    let cheapest = |costs: &mut dyn Iterator<Item = f64>| {
+        let least = costs
+            .zip(g)
+            .map(|(c, g)| c - g)
+            .fold(f64::INFINITY, f64::min);
+        if least.is_finite() { least } else { 0.0 }
+    };
+    let with_slack = slack.col > 0.0;
+    for i in 0..problem.rows() {
+        problem.cost().fill(i..i + 1, &mut line);
+        let kept = with_slack.then_some(slack.col_cost);
+        prices.push(cheapest(&mut line.iter().map(|c| c.widen()).chain(kept)));
+    }
+    let corner = with_slack.then_some(slack.corner_cost);
+    prices.push(cheapest(
+        &mut core::iter::repeat_n(slack.row_cost, k).chain(corner),
+    ));
+    prices
+}
+
+/// The level at the given prices, or at those one gets to by lowering the prices of crowded columns
+/// while that helps.
+fn settled_down<'a, T: Real, C: Cost<T>>(
+    prices: Vec<f64>,
+    mut at: impl FnMut(Vec<f64>) -> Level<'a, T, C>,
+) -> Level<'a, T, C> {
+    let mut level = at(prices);
+    while level.misplaced() > CROWDED * level.total() {
+        let next = at(level.lowered());
+        if !(next.misplaced() < level.misplaced() - RELIEF * level.total()) {
+            break;
+        }
+        level = next;
+    }
+    level
+}
+
+fn coarsest(cols: usize) -> usize {
+    COARSEST.max(COARSEST_PER_COLUMN.saturating_mul(cols))
+}
+
+/// One in how many rows take part, from coarse to fine, the finest level not included.
+fn strides(rows: usize, coarsest: usize) -> Vec<usize> {
+    let mut strides = Vec::new();
+    let mut stride = REFINEMENT;
+    while rows / stride >= coarsest {
+        strides.push(stride);
+        stride *= REFINEMENT;
+    }
+    strides.reverse();
+    strides
+}
+
+/// One row out of every `stride`, at a place in its block that no pattern in the rows can follow.
+fn sample(rows: usize, stride: usize) -> Vec<u32> {
+    (0..rows / stride)
+        .map(|block| {
+            // SplitMix64's finaliser.
+            let mut x = (block as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x ^= x >> 31;
+            (block * stride) as u32 + (x % stride as u64) as u32
+        })
+        .collect()
+}
+
+/// Masses of the chosen rows scaled up to the mass of all, slack row last.
+fn sampled_mass(marginals: &Marginals, chosen: &[u32]) -> Option<Vec<f64>> {
+    let rows = marginals.rows();
+    let mut mass: Vec<f64> = chosen.iter().map(|&i| rows[i as usize]).collect();
+    let scale = marginals.supply() / crate::kernel::rounding::sum(&mass);
+    if !scale.is_finite() {
+        return None;
+    }
+    mass.iter_mut().for_each(|m| *m *= scale);
+    mass.push(marginals.slack().row);
+    Some(mass)
+}

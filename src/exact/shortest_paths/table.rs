@@ -1,0 +1,348 @@
+//! The costs a level sees: some rows of the problem, and the slack row as one row more.
+//!
+//! ```text
+//! h_iv = C_iv − g⁰_v        v = 0 … k − 1 the columns, v = k the slack column
+//! ```
+//!
+//! Everything in this module's siblings works on these shifted costs: they are small where the starting
+//! potentials g⁰ are good, so that their differences keep more digits than those of the costs.
+
+use super::paths::LANES;
+use crate::cost::{copy_row, lend_row};
+use crate::kernel::column_block::{ABREAST, MOST_LINES, Upright};
+use crate::kernel::dispatch::dispatch;
+use crate::kernel::tiles;
+use crate::{Cost, Real, Slack};
+
+/// Marks a row that has no column.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// Where a row goes if prices alone decide, and what the next best column would cost more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// The least shifted cost h_iu.
+    pub(super) best: f64,
+    /// How much more the second best column costs; +∞ where there is none.
+    pub(super) regret: f64,
+    /// How much more the third best column costs.
+    pub(super) third: f64,
+    /// The column u; [`NOWHERE`] where all pairs are forbidden.
+    pub(super) home: u32,
+    /// The second best column, if there is one.
+    pub(super) next: u32,
+}
+
+impl Place {
+    const NONE: Self = Self {
+        best: f64::INFINITY,
+        regret: f64::INFINITY,
+        third: f64::INFINITY,
+        home: NOWHERE,
+        next: NOWHERE,
+    };
+}
+
+/// The rows of a level and the prices it started from.
+#[derive(Debug)]
+pub(super) struct Table<'a, T, C> {
+    cost: &'a C,
+    slack: Slack,
+    /// Rows of the problem that take part; all of them where `None`.
+    chosen: Option<Vec<u32>>,
+    /// g⁰ of the columns and, last, of the slack column; −∞ where a column takes no mass.
+    prices: Vec<f64>,
+    scalar: core::marker::PhantomData<fn() -> T>,
+}
+
+impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
+    pub(super) fn new(
+        cost: &'a C,
+        slack: Slack,
+        chosen: Option<Vec<u32>>,
+        prices: Vec<f64>,
+    ) -> Self {
+        Self {
+            cost,
+            slack,
+            chosen,
+            prices,
+            scalar: core::marker::PhantomData,
+        }
+    }
+
+    /// Rows, slack row not counted; its index is this number.
+    pub(super) fn rows(&self) -> usize {
+        self.chosen.as_ref().map_or(self.cost.rows(), Vec::len)
+    }
+
+    /// Columns, slack column counted.
+    pub(super) fn nodes(&self) -> usize {
+        self.prices.len()
+    }
+
+    pub(super) fn prices(&self) -> &[f64] {
+        &self.prices
+    }
+
+    fn row_of(&self, i: usize) -> usize {
+        self.chosen.as_ref().map_or(i, |c| c[i] as usize)
+    }
+
+    /// Writes h_iv for every v; `line` is room for one row of costs.
+    pub(super) fn shifted(&self, i: usize, line: &mut [T], out: &mut [f64]) {
+        let k = self.cost.cols();
+        if i == self.rows() {
+            out[..k].fill(self.slack.row_cost);
+            out[k] = self.slack.corner_cost;
+        } else {
+            let costs = lend_row(self.cost, self.row_of(i), line);
+            for (h, c) in out.iter_mut().zip(costs) {
+                *h = c.widen();
+            }
+            out[k] = self.slack.col_cost;
+        }
+        for (h, g) in out.iter_mut().zip(&self.prices) {
+            *h -= g;
+        }
+    }
+
+    /// One pass over the costs: where each row goes if prices alone decide.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let (n, k) = (self.rows(), self.cost.cols());
+        let mut places = vec![Place::NONE; n];
+        let kept_back = self.slack.col_cost - self.prices[k];
+        // Few enough rows to stay in the first-level cache where they must be written first.
+        let few = (2048 / k).max(1);
+        tiles::map_tiles(&mut places, tiles::tile_rows(n, k), |rows, out| {
+            let mut written = vec![T::zero(); few * k];
+            let mut room = vec![f64::INFINITY; (k + 1).next_multiple_of(LANES)];
+            let mut start = rows.start;
+            for part in out.chunks_mut(few) {
+                let end = start + part.len();
+                let lent = match &self.chosen {
+                    None => self.cost.block(start..end),
+                    Some(_) => None,
+                };
+                let costs = lent.unwrap_or_else(|| {
+                    let written = &mut written[..part.len() * k];
+                    match &self.chosen {
+                        None => self.cost.fill(start..end, written),
+                        Some(chosen) => {
+                            let lines = written.chunks_exact_mut(k);
+                            for (&row, line) in chosen[start..end].iter().zip(lines) {
+                                copy_row(self.cost, row as usize, line);
+                            }
+                        }
+                    }
+                    written
+                });
+                place_rows(costs, &self.prices[..k], kept_back, &mut room, part);
+                start = end;
+            }
+        });
+        places
+    }
+}
+
+#[inline(always)]
+fn lesser(a: f64, b: f64) -> f64 {
+    if b < a { b } else { a }
+}
+
+/// The least of `values`, whose length is a multiple of [`LANES`]; NaN counts as +∞.
+#[inline(always)]
+fn least(values: &[f64]) -> f64 {
+    let mut lanes = [f64::INFINITY; LANES];
+    for chunk in values.as_chunks::<LANES>().0 {
+        for (m, &x) in lanes.iter_mut().zip(chunk) {
+            *m = lesser(*m, x);
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for at in 0..width {
+            lanes[at] = lesser(lanes[at], lanes[at + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// The first place of `value` among `values`, which are as for [`least`]; zero where it is not there.
+#[inline(always)]
+fn position(values: &[f64], value: f64) -> usize {
+    for (c, chunk) in values.as_chunks::<LANES>().0.iter().enumerate() {
+        if chunk.iter().fold(false, |any, &x| any | (x == value)) {
+            return c * LANES + chunk.iter().position(|&x| x == value).unwrap_or(0);
+        }
+    }
+    0
+}
+
+/// The three least shifted costs so far of rows side by side, and the columns of the first two. Columns are kept as
+/// numbers like any other, so that selecting them is a vector operation too.
+struct Sieve {
+    best: [f64; ABREAST],
+    second: [f64; ABREAST],
+    third: [f64; ABREAST],
+    home: [f64; ABREAST],
+    next: [f64; ABREAST],
+}
+
+impl Sieve {
+    #[inline(always)]
+    fn new() -> Self {
+        let none = [f64::INFINITY; ABREAST];
+        Self {
+            best: none,
+            second: none,
+            third: none,
+            home: [0.0; ABREAST],
+            next: [0.0; ABREAST],
+        }
+    }
+
+    /// Sifts column `v` through; a NaN, ∞ − ∞ of a column without mass, counts as +∞.
+    #[inline(always)]
+    fn sift(&mut self, v: u32, shifted: impl Fn(usize) -> f64) {
+        let greater = |a: f64, b: f64| if b > a { b } else { a };
+        let v = f64::from(v);
+        for r in 0..ABREAST {
+            let h = lesser(f64::INFINITY, shifted(r));
+            let (first, better) = (h < self.best[r], h < self.second[r]);
+            let next = if better { v } else { self.next[r] };
+            self.next[r] = if first { self.home[r] } else { next };
+            self.home[r] = if first { v } else { self.home[r] };
+            self.third[r] = lesser(self.third[r], greater(self.second[r], h));
+            self.second[r] = lesser(self.second[r], greater(self.best[r], h));
+            self.best[r] = lesser(self.best[r], h);
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, r: usize) -> Place {
+        let best = self.best[r];
+        if best == f64::INFINITY {
+            return Place::NONE;
+        }
+        Place {
+            best,
+            regret: self.second[r] - best,
+            third: self.third[r] - best,
+            home: self.home[r] as u32,
+            next: self.next[r] as u32,
+        }
+    }
+}
+
+/// Places rows of fewer entries than [`MOST_LINES`].
+#[inline(always)]
+fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) {
+    let k = prices.len();
+    let mut upright = Upright::new(T::zero());
+    for (costs, out) in costs.chunks(ABREAST * k).zip(out.chunks_mut(ABREAST)) {
+        upright.stand(costs, k);
+        let mut sieve = Sieve::new();
+        for (v, (line, g)) in (0u32..).zip(upright.lines[..k].iter().zip(prices)) {
+            sieve.sift(v, |r| line[r].widen() - g);
+        }
+        sieve.sift(k as u32, |_| kept_back);
+        for (r, place) in out.iter_mut().enumerate() {
+            *place = sieve.place(r);
+        }
+    }
+}
+
+dispatch! {
+    /// Places each row of `costs` in the column of least shifted cost: short rows side by side, long ones by several
+    /// sweeps over one row in the cache (least, where, second least …) rather than one clever one, because each of them is
+    /// vector code.
+    fn place_rows<T: Real>(
+        costs: &[T],
+        prices: &[f64],
+        kept_back: f64,
+        room: &mut [f64],
+        out: &mut [Place],
+    ) {
+        let k = prices.len();
+        if k < MOST_LINES {
+            return place_short(costs, prices, kept_back, out);
+        }
+        for (line, place) in costs.chunks_exact(k).zip(out) {
+            for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
+                *h = c.widen() - g;
+            }
+            room[k] = kept_back;
+            let best = least(room);
+            if best == f64::INFINITY {
+                *place = Place::NONE;
+                continue;
+            }
+            let home = position(room, best);
+            room[home] = f64::INFINITY;
+            let second = least(room);
+            let next = position(room, second);
+            room[next] = f64::INFINITY;
+            *place = Place {
+                best,
+                regret: second - best,
+                third: least(room) - best,
+                home: home as u32,
+                next: next as u32,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{Dense, simd::plainly};
+
+    /// The definition: sort the shifted costs of a row.
+    fn by_sorting(costs: &[f64], prices: &[f64], kept_back: f64) -> (f64, f64, f64) {
+        let mut h: Vec<f64> = costs.iter().zip(prices).map(|(c, g)| c - g).collect();
+        h.extend([kept_back, f64::INFINITY, f64::INFINITY]);
+        h.sort_by(f64::total_cmp);
+        (h[0], h[1] - h[0], h[2] - h[0])
+    }
+
+    #[test]
+    fn places_are_the_three_least_on_any_machine() {
+        for k in [1usize, 2, 7, 8, 9, 31] {
+            let n = 40;
+            let costs: Vec<f64> = (0..n * k)
+                .map(|e| match (e * 7919) % 23 {
+                    0 => f64::INFINITY,
+                    r => f64::from(r as u32 % 11) * 0.1,
+                })
+                .collect();
+            let mut prices: Vec<f64> = (0..=k).map(|j| 0.01 * j as f64).collect();
+            prices[0] = f64::NEG_INFINITY;
+            let slack = Slack {
+                col_cost: 0.35,
+                ..Slack::NONE
+            };
+            let cost = Dense::new(&costs, n, k).unwrap();
+            let table = Table::new(&cost, slack, None, prices.clone());
+            let (places, plain) = (table.places(), plainly(|| table.places()));
+            for (i, (place, twin)) in places.iter().zip(&plain).enumerate() {
+                let line = &costs[i * k..(i + 1) * k];
+                let expected = by_sorting(line, &prices[..k], 0.35 - prices[k]);
+                assert_eq!((place.best, place.regret, place.third), expected);
+                let mut shifted = vec![0.0; k + 1];
+                table.shifted(i, &mut vec![0.0; k], &mut shifted);
+                assert_eq!(shifted[place.home as usize], place.best);
+                if place.regret < f64::INFINITY {
+                    assert_ne!(place.home, place.next);
+                    assert_eq!(shifted[place.next as usize] - place.best, place.regret);
+                }
+                assert_eq!(
+                    (place.home, place.next, place.best.to_bits()),
+                    (twin.home, twin.next, twin.best.to_bits())
+                );
+            }
+        }
+    }
+}

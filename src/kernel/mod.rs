@@ -1,0 +1,10 @@
+//! Numbers: exponentials, lanes, tiles, small dense algebra, round-off. Knows nothing of transport.
+
+pub(crate) mod cholesky;
+pub(crate) mod column_block;
+pub(crate) mod dispatch;
+pub(crate) mod exp;
+pub(crate) mod lanes;
+pub(crate) mod real;
+pub(crate) mod rounding;
+pub(crate) mod tiles;

@@ -1,0 +1,431 @@
+//! How much mass leaves each row and arrives in each column.
+//!
+//! Every problem here is one balanced problem with a slack row and a slack column,
+//!
+//! ```text
+//!           columns        slack
+//! rows    [   P_ij     |    u_i   ]  = a_i          Σ_j P_ij + u_i = a_i
+//! slack   [   v_j      |     τ    ]  = slack.row    Σ_i P_ij + v_j = b_j
+//!         =   b_j          slack.col
+//! ```
+//!
+//! and a slack of mass zero is no slack at all: balanced transport is not a special case of the code.
+//! Inequalities become slack: P1 ≤ a, Pᵀ1 ≤ b, ΣP ≥ m is `slack.col = Σa − m`, `slack.row = Σb − m`.
+
+use crate::kernel::rounding::sum;
+use crate::{Error, Real, Side};
+
+/// The slack row and column: their masses and the cost of using them.
+///
+/// # Examples
+/// ```
+/// use earthmover::Slack;
+/// let slack = Slack { row: 2.0, col: 1.0, ..Slack::NONE };
+/// assert_eq!(slack.row_cost, 0.0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slack {
+    /// Mass of the extra row: what columns may leave unused.
+    pub row: f64,
+    /// Mass of the extra column: what rows may leave unused.
+    pub col: f64,
+    /// Cost per unit of mass from the extra row into any column.
+    pub row_cost: f64,
+    /// Cost per unit of mass from any row into the extra column.
+    pub col_cost: f64,
+    /// Cost per unit of mass from the extra row into the extra column; +∞ forbids it.
+    pub corner_cost: f64,
+}
+
+impl Slack {
+    /// No slack: both masses and all costs zero.
+    pub const NONE: Self = Self {
+        row: 0.0,
+        col: 0.0,
+        row_cost: 0.0,
+        col_cost: 0.0,
+        corner_cost: 0.0,
+    };
+
+    /// The slack of the transposed problem.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self {
+            row: self.col,
+            col: self.row,
+            row_cost: self.col_cost,
+            col_cost: self.row_cost,
+            corner_cost: self.corner_cost,
+        }
+    }
+}
+
+impl Default for Slack {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Row and column masses with their slack, checked and balanced.
+///
+/// Masses are kept in `f64`; totals that differ by rounding only are made equal by scaling the columns.
+///
+/// # Examples
+/// ```
+/// use earthmover::Marginals;
+/// let exact = Marginals::balanced(&[0.5, 0.5], &[0.25, 0.75])?;
+/// assert_eq!(exact.total(), 1.0);
+///
+/// // Partial transport: each row gives at most 1, each column takes at most 2, at least 3 are moved.
+/// let partial = Marginals::bounded(&[1.0; 4], &[2.0; 3], 3.0)?;
+/// assert_eq!((partial.slack().row, partial.slack().col), (3.0, 1.0));
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marginals {
+    rows: Vec<f64>,
+    cols: Vec<f64>,
+    slack: Slack,
+    total: f64,
+    /// Sum of the rows, slack not counted.
+    supply: f64,
+}
+
+impl Marginals {
+    /// Exact marginals: row `i` gives exactly `rows[i]`, column `j` receives exactly `cols[j]`.
+    ///
+    /// # Errors
+    /// [`Error::Mass`] for a NaN, negative or infinite mass, [`Error::NoMass`] where all are zero, [`Error::MassRange`] where one
+    /// is not zero and less than 1e-150 of the total, or the total not from 1e-150 to 1e150, [`Error::Unbalanced`] where the totals differ by more than [`Real::MASS_TOLERANCE`] relative (more than one unit in
+    /// the last place of `f32` where `f32` holds all masses),
+    /// [`Error::Empty`] for an empty side.
+    pub fn balanced<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
+        Self::with_slack(rows, cols, Slack::NONE)
+    }
+
+    /// As [`balanced`](Self::balanced) with a relative difference of the totals of one's own, for masses that were rounded
+    /// on their way. The columns are scaled to the rows' total.
+    ///
+    /// # Errors
+    /// As [`balanced`](Self::balanced), and [`Error::Option`] for a tolerance that is not a number from zero to below one.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::Marginals;
+    /// let (rows, cols) = ([0.333, 0.333, 0.333], [0.5, 0.5]); // three decimals
+    /// assert!(Marginals::balanced(&rows, &cols).is_err());
+    /// assert_eq!(Marginals::balanced_within(&rows, &cols, 0.01)?.cols(), [0.4995, 0.4995]);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn balanced_within<M: Real>(rows: &[M], cols: &[M], tolerance: f64) -> Result<Self, Error> {
+        if !(0.0..1.0).contains(&tolerance) {
+            return Err(Error::Option {
+                name: "mass tolerance",
+                value: tolerance,
+                expected: "a number from zero to below one",
+            });
+        }
+        Self::build(
+            checked(Side::Rows, rows)?,
+            checked(Side::Cols, cols)?,
+            Slack::NONE,
+            tolerance,
+        )
+    }
+
+    /// Both sides scaled to a total of one, whatever their sums are: weights, histograms, counts.
+    ///
+    /// # Errors
+    /// [`Error::Mass`] for a NaN, negative or infinite mass or a sum that overflows, [`Error::NoMass`] where all masses of a
+    /// side are zero, [`Error::Empty`] for an empty side.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::Marginals;
+    /// let counts = Marginals::normalised(&[3.0, 1.0], &[10.0, 10.0, 20.0])?;
+    /// assert_eq!((counts.rows(), counts.cols()), (&[0.75, 0.25][..], &[0.25, 0.25, 0.5][..]));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn normalised<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
+        let scaled = |side: Side, masses: &[M]| {
+            let mut masses = checked(side, masses)?;
+            let total = sum(&masses);
+            if total == 0.0 && !masses.is_empty() {
+                return Err(Error::NoMass { side });
+            }
+            if !total.is_finite() {
+                return Err(Error::Mass {
+                    side,
+                    index: 0,
+                    value: total,
+                });
+            }
+            masses.iter_mut().for_each(|m| *m /= total);
+            Ok(masses)
+        };
+        let (a, b) = (scaled(Side::Rows, rows)?, scaled(Side::Cols, cols)?);
+        Self::build(a, b, Slack::NONE, <f64 as Real>::MASS_TOLERANCE)
+    }
+
+    /// `rows` sources and `cols` targets of equal mass, total one.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] where a side has no entries.
+    pub fn uniform(rows: usize, cols: usize) -> Result<Self, Error> {
+        if rows == 0 || cols == 0 {
+            return Err(Error::Empty { rows, cols });
+        }
+        let a = vec![1.0 / rows as f64; rows];
+        let b = vec![1.0 / cols as f64; cols];
+        Self::balanced(&a, &b)
+    }
+
+    /// Upper bounds: row `i` gives at most `rows[i]`, column `j` takes at most `caps[j]`, and at least
+    /// `min_mass` is moved in all. Doing more than `min_mass` is free, so with non-negative costs
+    /// exactly `min_mass` is moved.
+    ///
+    /// # Errors
+    /// As [`balanced`](Self::balanced), and [`Error::MinMass`] where `min_mass` is NaN or larger than
+    /// either side can carry.
+    pub fn bounded<M: Real>(rows: &[M], caps: &[M], min_mass: f64) -> Result<Self, Error> {
+        let (a, b) = (checked(Side::Rows, rows)?, checked(Side::Cols, caps)?);
+        if a.is_empty() || b.is_empty() {
+            return Err(Error::Empty {
+                rows: a.len(),
+                cols: b.len(),
+            });
+        }
+        let (supply, demand) = (sum(&a), sum(&b));
+        let available = supply.min(demand);
+        let rounding = M::MASS_TOLERANCE * available;
+        if !(min_mass.is_finite() && min_mass >= 0.0 && min_mass <= available + rounding) {
+            return Err(Error::MinMass {
+                required: min_mass,
+                available,
+            });
+        }
+        let slack = Slack {
+            row: (demand - min_mass).max(0.0),
+            col: (supply - min_mass).max(0.0),
+            ..Slack::NONE
+        };
+        Self::build(a, b, slack, M::MASS_TOLERANCE)
+    }
+
+    /// Partial transport of exactly `mass`: as [`bounded`](Self::bounded), but not a grain more, which
+    /// matters where costs are negative.
+    ///
+    /// # Errors
+    /// As [`bounded`](Self::bounded).
+    pub fn partial<M: Real>(rows: &[M], caps: &[M], mass: f64) -> Result<Self, Error> {
+        let mut bounded = Self::bounded(rows, caps, mass)?;
+        bounded.slack.corner_cost = f64::INFINITY;
+        Ok(bounded)
+    }
+
+    /// The augmented problem itself: masses of both sides, masses and costs of the slack row and column.
+    ///
+    /// # Errors
+    /// As [`balanced`](Self::balanced), with the slack included in the totals, and [`Error::SlackCost`]
+    /// for a slack cost that is NaN, −∞ or larger than [`Real::LARGEST_COST`] in size.
+    pub fn with_slack<M: Real>(rows: &[M], cols: &[M], slack: Slack) -> Result<Self, Error> {
+        Self::build(
+            checked(Side::Rows, rows)?,
+            checked(Side::Cols, cols)?,
+            slack,
+            M::MASS_TOLERANCE,
+        )
+    }
+
+    /// Changes the columns and the slack and keeps the rows, in time that does not depend on how many rows
+    /// there are.
+    ///
+    /// # Errors
+    /// As [`with_slack`](Self::with_slack). Nothing has changed then.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Marginals, Slack};
+    /// let mut marginals = Marginals::bounded(&[1.0; 4], &[2.0; 3], 3.0)?;
+    /// marginals.set_columns(&[3.0, 3.0], Slack { row: 4.0, col: 2.0, ..Slack::NONE })?;
+    /// assert_eq!((marginals.cols(), marginals.total()), (&[3.0, 3.0][..], 8.0));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn set_columns<M: Real>(&mut self, cols: &[M], slack: Slack) -> Result<(), Error> {
+        let cols = checked(Side::Cols, cols)?;
+        if cols.is_empty() {
+            return Err(Error::Empty {
+                rows: self.rows.len(),
+                cols: 0,
+            });
+        }
+        let fitted = fit(&self.rows, self.supply, cols, slack, M::MASS_TOLERANCE)?;
+        (self.cols, self.slack, self.total) = fitted;
+        Ok(())
+    }
+
+    /// Sum of the rows, slack not counted.
+    pub(crate) fn supply(&self) -> f64 {
+        self.supply
+    }
+
+    fn build(rows: Vec<f64>, cols: Vec<f64>, slack: Slack, relative: f64) -> Result<Self, Error> {
+        if rows.is_empty() || cols.is_empty() {
+            return Err(Error::Empty {
+                rows: rows.len(),
+                cols: cols.len(),
+            });
+        }
+        let supply = sum(&rows);
+        let (cols, slack, total) = fit(&rows, supply, cols, slack, relative)?;
+        Ok(Self {
+            rows,
+            cols,
+            slack,
+            total,
+            supply,
+        })
+    }
+
+    /// Masses of the rows.
+    #[must_use]
+    pub fn rows(&self) -> &[f64] {
+        &self.rows
+    }
+
+    /// Masses of the columns.
+    #[must_use]
+    pub fn cols(&self) -> &[f64] {
+        &self.cols
+    }
+
+    /// The slack row and column.
+    #[must_use]
+    pub fn slack(&self) -> Slack {
+        self.slack
+    }
+
+    /// Total mass of either side, slack included.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// The same masses with rows and columns exchanged.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        Self {
+            rows: self.cols.clone(),
+            cols: self.rows.clone(),
+            slack: self.slack.transposed(),
+            total: self.total,
+            supply: sum(&self.cols),
+        }
+    }
+}
+
+fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
+    masses
+        .iter()
+        .enumerate()
+        .map(|(index, &m)| {
+            let value = m.widen();
+            if value.is_finite() && value >= 0.0 {
+                Ok(value)
+            } else {
+                Err(Error::Mass { side, index, value })
+            }
+        })
+        .collect()
+}
+
+/// Masses, and ratios of them, that can be calculated with: squares and quotients are numbers.
+const SMALLEST: f64 = 1e-150;
+
+/// Refuses totals and masses beside them that no `f64` can relate to each other.
+fn check_range(rows: &[f64], cols: &[f64], slack: Slack, total: f64) -> Result<(), Error> {
+    let least = if (SMALLEST..=1.0 / SMALLEST).contains(&total) {
+        SMALLEST * total
+    } else {
+        f64::INFINITY
+    };
+    for (side, masses) in [
+        (Side::Rows, rows),
+        (Side::Cols, cols),
+        (Side::SlackRow, &[slack.row]),
+        (Side::SlackCol, &[slack.col]),
+    ] {
+        if let Some(index) = masses.iter().position(|m| *m > 0.0 && *m < least) {
+            return Err(Error::MassRange {
+                side,
+                index,
+                value: masses[index],
+                total,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Columns and slack that balance rows of total mass `supply`, and the total of either side.
+fn fit(
+    rows: &[f64],
+    supply: f64,
+    mut cols: Vec<f64>,
+    mut slack: Slack,
+    relative: f64,
+) -> Result<(Vec<f64>, Slack, f64), Error> {
+    for (side, value) in [(Side::SlackRow, slack.row), (Side::SlackCol, slack.col)] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(Error::Mass {
+                side,
+                index: 0,
+                value,
+            });
+        }
+    }
+    for (side, value) in [
+        (Side::SlackRow, slack.row_cost),
+        (Side::SlackCol, slack.col_cost),
+        (Side::SlackRow, slack.corner_cost),
+    ] {
+        if value != f64::INFINITY && !(value.abs() <= <f64 as Real>::LARGEST_COST) {
+            return Err(Error::SlackCost { side, value });
+        }
+    }
+    let (row_total, col_total) = (supply + slack.row, sum(&cols) + slack.col);
+    for (side, value) in [(Side::Rows, row_total), (Side::Cols, col_total)] {
+        if value == 0.0 {
+            return Err(Error::NoMass { side });
+        }
+        if !value.is_finite() {
+            return Err(Error::Mass {
+                side,
+                index: 0,
+                value,
+            });
+        }
+    }
+    check_range(rows, &cols, slack, row_total)?;
+    let largest = row_total.max(col_total);
+    let tolerance = relative * largest;
+    let difference = (row_total - col_total).abs();
+    // Masses that `f32` holds were most likely rounded to it: half a unit in the last place on either side.
+    let rounded = |m: &f64| f64::from(*m as f32) == *m;
+    let explained =
+        || difference <= f64::from(f32::EPSILON) * largest && rows.iter().chain(&cols).all(rounded);
+    if difference > tolerance && !explained() {
+        return Err(Error::Unbalanced {
+            rows: row_total,
+            cols: col_total,
+            tolerance,
+        });
+    }
+    // One side must give way for the totals to agree to the last bit that matters.
+    let scale = row_total / col_total;
+    if scale != 1.0 {
+        cols.iter_mut().for_each(|c| *c *= scale);
+        slack.col *= scale;
+    }
+    Ok((cols, slack, row_total))
+}

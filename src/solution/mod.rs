@@ -1,0 +1,337 @@
+//! The answer, which judges itself.
+
+pub(crate) mod certificate;
+pub(crate) mod plan;
+pub(crate) mod potentials;
+pub(crate) mod start;
+
+use std::sync::OnceLock;
+
+use crate::solution::certificate::Certificate;
+use crate::solution::plan::{Plan, Shape};
+use crate::sweep::definition::Gibbs;
+use crate::{Cost, Error, Potentials, Problem, Real};
+
+/// How a solver ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[must_use]
+pub enum Status {
+    /// The tolerance was met; for the exact solver: optimal.
+    Converged,
+    /// The iteration cap came first.
+    IterationLimit,
+    /// No further progress was possible at the precision at hand.
+    Stalled,
+    /// The progress callback asked to stop, or the time limit came first; the answer is the best so far.
+    Stopped,
+}
+
+impl Status {
+    /// Whether the tolerance was met.
+    #[must_use]
+    pub fn is_converged(self) -> bool {
+        self == Self::Converged
+    }
+}
+
+impl core::fmt::Display for Status {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Converged => "converged",
+            Self::IterationLimit => "iteration limit",
+            Self::Stalled => "stalled",
+            Self::Stopped => "stopped",
+        })
+    }
+}
+
+/// The answer to a [`Problem`], the same for every solver.
+///
+/// Potentials and violation are there at once; the plan's rows, the objective and the certificate are
+/// worked out when first asked for.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
+/// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+/// let solution = Sinkhorn::new(0.1).solve(&problem)?;
+/// assert_eq!(solution.status(), Status::Converged);
+/// assert!(solution.violation() <= 1e-6);
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "look at `status` before trusting the answer"]
+pub struct Solution<'p, T, C> {
+    problem: &'p Problem<T, C>,
+    potentials: Potentials,
+    shape: Shape,
+    status: Status,
+    iterations: usize,
+    /// As the solver measured it, if it did.
+    violation: Option<f64>,
+    /// The potentials with the row side, of an entropic answer that was asked for it.
+    both_sides: OnceLock<Potentials>,
+    certificate: OnceLock<Certificate>,
+}
+
+/// An answer without its question.
+#[derive(Debug)]
+#[allow(unreachable_pub)]
+pub struct Answer {
+    potentials: Potentials,
+    shape: Shape,
+    status: Status,
+    iterations: usize,
+    violation: Option<f64>,
+}
+
+impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
+    /// The answer to this question.
+    pub(crate) fn of(problem: &'p Problem<T, C>, answer: Answer) -> Self {
+        let Answer {
+            potentials,
+            shape,
+            status,
+            iterations,
+            violation,
+        } = answer;
+        Self::new(problem, potentials, shape, status, iterations, violation)
+    }
+
+    /// Without the question.
+    pub(crate) fn into_answer(self) -> Answer {
+        Answer {
+            potentials: self.potentials,
+            shape: self.shape,
+            status: self.status,
+            iterations: self.iterations,
+            violation: self.violation,
+        }
+    }
+
+    pub(crate) fn new(
+        problem: &'p Problem<T, C>,
+        potentials: Potentials,
+        shape: Shape,
+        status: Status,
+        iterations: usize,
+        violation: Option<f64>,
+    ) -> Self {
+        Self {
+            problem,
+            potentials,
+            shape,
+            status,
+            iterations,
+            violation,
+            both_sides: OnceLock::new(),
+            certificate: OnceLock::new(),
+        }
+    }
+
+    /// How the solver ended.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The answer if it converged, otherwise what it lacked: for callers who accept nothing less.
+    ///
+    /// # Errors
+    /// [`NotConverged`] with the status, the violation and the iterations.
+    pub fn converged(self) -> Result<Self, NotConverged> {
+        if self.status.is_converged() {
+            return Ok(self);
+        }
+        Err(NotConverged {
+            status: self.status,
+            violation: self.violation(),
+            iterations: self.iterations,
+            advice: self.advice(),
+        })
+    }
+
+    /// The dual variables. The row side of an entropic answer follows from the column side; it is worked
+    /// out when first asked for, in one pass over the cost.
+    #[must_use]
+    pub fn potentials(&self) -> &Potentials {
+        match self.shape {
+            Shape::Sparse(_) => &self.potentials,
+            Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| Potentials {
+                rows: T::row_potentials(&self.problem.erased(), &self.potentials, epsilon),
+                ..self.potentials.clone()
+            }),
+        }
+    }
+
+    /// The question.
+    pub(crate) fn problem(&self) -> &'p Problem<T, C> {
+        self.problem
+    }
+
+    /// The column side alone: all that a warm start needs. `rows` is empty for an entropic answer.
+    pub(crate) fn columns(&self) -> &Potentials {
+        &self.potentials
+    }
+
+    /// The same, without keeping the rest.
+    pub(crate) fn into_columns(self) -> Potentials {
+        self.potentials
+    }
+
+    /// The dual variables, without keeping the rest.
+    #[must_use]
+    pub fn into_potentials(self) -> Potentials {
+        self.potentials().clone()
+    }
+
+    /// The transport plan.
+    #[must_use]
+    pub fn plan(&self) -> Plan<'_, T, C> {
+        Plan::new(self.problem, &self.potentials, &self.shape)
+    }
+
+    /// Iterations used: sweeps over the cost, or pivots of the simplex.
+    #[must_use]
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// L1 distance of the plan's marginals from the ones asked for, over the total mass, as the solver measured it when it
+    /// ended. The [`certificate`](Self::certificate) measures the same anew from the costs in `f64`; the two differ by
+    /// rounding.
+    #[must_use]
+    pub fn violation(&self) -> f64 {
+        self.violation
+            .unwrap_or_else(|| self.certificate().violation)
+    }
+
+    /// What to try where the answer did not converge; `None` where it did.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
+    /// let solution = Sinkhorn::new(1e-4).max_iterations(3).solve(&problem)?;
+    /// assert!(solution.advice().is_some_and(|advice| advice.contains("anneal")));
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match (self.status, &self.shape) {
+            (Status::Converged, _) => None,
+            (Status::Stopped, _) => {
+                Some("it was told to stop: allow more time, or go on from its potentials")
+            }
+            (Status::IterationLimit, Shape::Sparse(_)) => {
+                Some("allow more iterations, or go on from its potentials")
+            }
+            (Status::IterationLimit, Shape::Gibbs { epsilon }) => {
+                let spread = T::spread(&self.problem.erased(), *epsilon);
+                Some(if spread > 300.0 * epsilon {
+                    "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
+                     does for `Sinkhorn`"
+                } else {
+                    "allow more iterations, or go on from its potentials"
+                })
+            }
+            (Status::Stalled, _) => Some(
+                "rounding leaves no more digits at this epsilon: allow a larger tolerance or epsilon, or hold the costs in f64",
+            ),
+        }
+    }
+
+    /// The regularisation of an entropic answer; zero for an exact one.
+    #[must_use]
+    pub fn epsilon(&self) -> f64 {
+        match self.shape {
+            Shape::Gibbs { epsilon } => epsilon,
+            Shape::Sparse(_) => 0.0,
+        }
+    }
+
+    /// Bounds on the optimum and the true error. Two passes over the cost when first asked for.
+    #[must_use]
+    pub fn certificate(&self) -> &Certificate {
+        self.certificate
+            .get_or_init(|| T::certify(&self.problem.erased(), &self.potentials, &self.shape))
+    }
+
+    /// Transport cost ⟨C, P⟩ of the plan as it is, slack costs included.
+    #[must_use]
+    pub fn objective(&self) -> f64 {
+        self.certificate().objective
+    }
+
+    /// How a row that is *not* in the problem would be spread: the share of its mass for each column,
+    /// and for the slack column. An exact answer sends it where `C_j − g_j` is least.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for a row of the wrong length, [`Error::Cost`] for a NaN or −∞ in it (as row
+    /// 0), [`Error::Blocked`] where all its pairs are forbidden.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let solution = Sinkhorn::new(0.1).solve(&problem)?;
+    /// let (shares, slack) = solution.conditional(&[0.2, 0.2])?;
+    /// assert!((shares[0] - 0.5).abs() < 1e-6 && slack == 0.0);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn conditional(&self, cost_row: &[T]) -> Result<(Vec<f64>, f64), Error> {
+        let (expected, found) = (self.problem.cols(), cost_row.len());
+        if expected != found {
+            return Err(Error::Length {
+                what: "cost row",
+                expected,
+                found,
+            });
+        }
+        if let Some(col) = cost_row
+            .iter()
+            .position(|c| c.is_nan() || *c == T::neg_infinity())
+        {
+            return Err(Error::Cost {
+                row: 0,
+                col,
+                value: cost_row[col].widen(),
+            });
+        }
+        // At ε → 0 the softmax is the hard minimum; the smallest normal number is close enough.
+        let epsilon = match self.shape {
+            Shape::Gibbs { epsilon } => epsilon,
+            Shape::Sparse(_) => f64::MIN_POSITIVE,
+        };
+        let gibbs: Gibbs<'_> = self
+            .potentials
+            .gibbs(epsilon, self.problem.marginals().slack());
+        let mut shares = vec![0.0; found];
+        let (slack, f) = gibbs.row(1.0, cost_row.iter().map(|c| c.widen()), &mut shares);
+        if f == f64::INFINITY {
+            return Err(Error::Blocked {
+                side: crate::Side::Rows,
+                index: 0,
+                mass: 1.0,
+            });
+        }
+        Ok((shares, slack))
+    }
+}
+
+/// An answer that did not meet its tolerance, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "not converged: {status} after {iterations} iterations with a marginal violation of {violation:e}{}{}",
+    if advice.is_some() { "; " } else { "" }, advice.unwrap_or_default()
+)]
+pub struct NotConverged {
+    /// How the solver ended.
+    pub status: Status,
+    /// L1 distance of the plan's marginals from the ones asked for, over the total mass.
+    pub violation: f64,
+    /// Iterations used.
+    pub iterations: usize,
+    /// What to try.
+    pub advice: Option<&'static str>,
+}

@@ -1,0 +1,55 @@
+//! The dual variables: prices of mass at each row and column.
+//!
+//! Feasible prices satisfy f_i + g_j ≤ C_ij for every pair, slack pairs included; then
+//! `Σ a_i f_i + Σ b_j g_j` (slack included) is a lower bound of every plan's cost. Only sums `f_i + g_j`
+//! matter: adding a constant to all of f and taking it from all of g changes nothing.
+
+use crate::Slack;
+use crate::sweep::definition::Gibbs;
+
+/// Dual variables of every row and column.
+///
+/// The column side alone determines an entropic plan, so it is all a warm start or checkpoint needs.
+/// −∞ stands for a row or column that carries no mass.
+///
+/// # Examples
+/// ```
+/// use earthmover::{Dense, Marginals, Problem, Sinkhorn};
+/// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+/// let first = Sinkhorn::new(0.1).solve(&problem)?;
+/// let again = Sinkhorn::new(0.1).solve_from(&problem, first.potentials())?;
+/// assert_eq!(again.iterations(), 1); // one sweep to see that nothing is left to do
+/// # Ok::<(), earthmover::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Potentials {
+    /// One per row.
+    pub rows: Vec<f64>,
+    /// One per column.
+    pub cols: Vec<f64>,
+    /// Of the slack row; −∞ where it carries no mass.
+    pub slack_row: f64,
+    /// Of the slack column; −∞ where it carries no mass.
+    pub slack_col: f64,
+}
+
+impl Potentials {
+    pub(crate) fn gibbs(&self, epsilon: f64, slack: Slack) -> Gibbs<'_> {
+        Gibbs {
+            epsilon,
+            cols: &self.cols,
+            slack: self.slack_col - slack.col_cost,
+        }
+    }
+
+    /// Rows and columns exchanged.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            slack_row: self.slack_col,
+            slack_col: self.slack_row,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Whether potentials are sound to start from: as many as there are columns, and numbers.
+
+use crate::error::LARGEST_START;
+use crate::{Error, Marginals, Potentials, Side};
+
+/// Starting potentials of the columns, slack last: of the right length, each a number or −∞ (which says nothing). The
+/// slack's counts only where it carries mass.
+pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f64>, Error> {
+    let k = marginals.cols().len();
+    if from.cols.len() != k {
+        return Err(Error::Length {
+            what: "starting column potentials",
+            expected: k,
+            found: from.cols.len(),
+        });
+    }
+    let fine = |value: f64| value == f64::NEG_INFINITY || value.abs() <= LARGEST_START;
+    if let Some(index) = from.cols.iter().position(|&g| !fine(g)) {
+        return Err(Error::Start {
+            side: Side::Cols,
+            index,
+            value: from.cols[index],
+        });
+    }
+    let mut g = from.cols.clone();
+    if marginals.slack().col > 0.0 {
+        if !fine(from.slack_col) {
+            return Err(Error::Start {
+                side: Side::SlackCol,
+                index: 0,
+                value: from.slack_col,
+            });
+        }
+        g.push(from.slack_col);
+    } else {
+        g.push(f64::NEG_INFINITY);
+    }
+    Ok(g)
+}
+
+/// The same with every −∞ replaced by the lowest of the others: for exact solvers, which price every column.
+pub(crate) fn priced_columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f64>, Error> {
+    let mut g = columns(from, marginals)?;
+    let finite = g.iter().copied().filter(|g| g.is_finite());
+    let lowest = finite.fold(f64::INFINITY, f64::min);
+    let lowest = if lowest.is_finite() { lowest } else { 0.0 };
+    g.iter_mut().for_each(|g| *g = g.max(lowest));
+    Ok(g)
+}
