@@ -298,7 +298,8 @@ dispatch! {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{Dense, simd::plainly};
+    use crate::Dense;
+    use crate::kernel::dispatch::plainly;
 
     /// The definition: sort the shifted costs of a row.
     fn by_sorting(costs: &[f64], prices: &[f64], kept_back: f64) -> (f64, f64, f64) {
