@@ -201,13 +201,15 @@ pub enum Error {
     /// A slack cost is NaN, −∞ or too large to calculate with.
     #[error(
         "the {side} cost is {}; costs must be numbers of at most {:e} in size, or +inf (forbidden)",
-        Num(*value), <f64 as crate::Real>::LARGEST_COST
+        Num(*value), largest
     )]
     SlackCost {
         /// Which slack.
         side: Side,
         /// The value found.
         value: f64,
+        /// The largest cost that is accepted beside costs of this scalar.
+        largest: f64,
     },
     /// Every pair of a row or column that carries mass is forbidden.
     #[error("{side} {index} carries mass {} but all its pairs are forbidden (cost +inf)", Num(*mass))]
@@ -237,8 +239,8 @@ pub enum Error {
         /// How many there are.
         len: usize,
     },
-    /// The supply of a node is NaN or infinite, or becomes so once lower bounds are taken off.
-    #[error("the supply of node {node} is {}; supplies must be finite", Num(*value))]
+    /// The supply of a node is NaN or too large to calculate with, or becomes so once lower bounds are taken off.
+    #[error("the supply of node {node} is {}; supplies must be numbers of at most 1e150 in size", Num(*value))]
     Supply {
         /// The node.
         node: usize,
@@ -395,9 +397,14 @@ impl Error {
             Self::NoMass { side } => Self::NoMass {
                 side: side.transposed(),
             },
-            Self::SlackCost { side, value } => Self::SlackCost {
+            Self::SlackCost {
+                side,
+                value,
+                largest,
+            } => Self::SlackCost {
                 side: side.transposed(),
                 value,
+                largest,
             },
             Self::Blocked { side, index, mass } => Self::Blocked {
                 side: side.transposed(),

@@ -174,6 +174,14 @@ impl Guard<'_> {
         stop
     }
 
+    /// Whether it is time to stop, by the clock or because somebody has asked to before; asks nobody.
+    pub(crate) fn is_over(&self) -> bool {
+        if !self.is_stopped() && self.is_late() {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        self.is_stopped()
+    }
+
     /// Whether somebody has asked to stop, without asking anybody.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover::{
-    Contracted, Cost, Dense, Entropic, Error, Euclidean, Exact, FromFn, Marginals, NetworkSimplex,
-    Newton, PointCloud, Potentials, Problem, Real, Side, Sinkhorn, Slack, Solution,
+    Contracted, Cost, Dense, Entropic, Epsilon, Error, Euclidean, Exact, FromFn, Marginals,
+    NetworkSimplex, Newton, PointCloud, Potentials, Problem, Real, Side, Sinkhorn, Slack, Solution,
     SquaredEuclidean,
 };
 
@@ -765,4 +765,39 @@ fn rows_that_cannot_be_labelled() {
         solution.conditional(&[INF, INF]).unwrap_err(),
         Error::Blocked { .. }
     ));
+}
+
+#[test]
+fn stages_without_end() {
+    for factor in [1.0 + 1e-15, 1.0 + 1e-8, 1.0 + 1e-5] {
+        let epsilon = Epsilon::Annealed {
+            from: 1.0,
+            to: 1e-3,
+            factor,
+        };
+        let problem = Problem::new(
+            Dense::new(&[0.0, 1.0], 1, 2).unwrap(),
+            Marginals::uniform(1, 2).unwrap(),
+        )
+        .unwrap();
+        let error = Sinkhorn::new(epsilon).solve(&problem).unwrap_err();
+        says(&error, &["annealing factor", "stages"]);
+    }
+}
+
+#[test]
+fn networks_beyond_numbers() {
+    use earthmover::flow::{MinCostFlow, Network};
+    let mut vast = Network::new(3);
+    vast.supply(0, 1e308).supply(1, 1e308).supply(2, -1e308);
+    vast.arc(0, 2, 1.0, ..);
+    vast.arc(1, 2, 1.0, ..);
+    says(
+        &MinCostFlow::new().solve(&vast).unwrap_err(),
+        &["node 0", "1e308"],
+    );
+    let mut dear = Network::new(2);
+    dear.supply(0, 1.0).supply(1, -1.0);
+    dear.arc(0, 1, 1e300, ..);
+    assert!(MinCostFlow::new().solve(&dear).is_err());
 }

@@ -240,8 +240,10 @@ impl Entropic {
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         self.sinkhorn.limits(&guard)?;
-        let start = Some(start::columns(start, problem.marginals())?);
+        let start = start::columns(start, problem.marginals())?;
         let survey = check::whole(problem)?;
+        let reach = 4.0 * survey.span(problem.marginals()) + 800.0 * self.epsilon;
+        let start = Some(start::within(start, reach));
         match self.choose(problem) {
             Choice::Newton => self.newton.run(problem, start, 0, &survey, &guard),
             Choice::Sinkhorn => self.sinkhorn.run(problem, start, &survey, &guard),

@@ -43,6 +43,7 @@
 pub(crate) mod repair;
 pub(crate) mod shortest_paths;
 pub(crate) mod simplex;
+mod stopped;
 
 use core::ops::ControlFlow;
 use core::time::Duration;
@@ -238,7 +239,12 @@ impl Exact {
                 if capped || solution.status() != Status::IterationLimit {
                     return Ok(solution);
                 }
-                self.simplex().run(problem, None, &guard)
+                let found = self.simplex().run(problem, None, &guard)?;
+                if found.status().is_converged() {
+                    return Ok(found);
+                }
+                // Cut short: what the trial had found may be better than how far the simplex has come.
+                Ok(stopped::better(solution, found))
             }
         }
     }

@@ -154,14 +154,18 @@ impl Network {
                 len: nodes,
             });
         }
-        if let Some(node) = self.supply.iter().position(|b| !b.is_finite()) {
+        if let Some(node) = self
+            .supply
+            .iter()
+            .position(|b| !(b.abs() <= LARGEST_SUPPLY))
+        {
             return Err(Error::Supply {
                 node,
                 value: self.supply[node],
             });
         }
         // Sums of costs along a path must stay finite.
-        let most = f64::MAX / (16.0 * (nodes as f64 + 2.0));
+        let most = <f64 as crate::Real>::LARGEST_COST;
         for (arc, (&cost, &bounds)) in self.cost.iter().zip(&self.bounds).enumerate() {
             if !(cost.abs() <= most) || !bounds.are_sound() {
                 let Bounds { lower, upper } = bounds;
@@ -189,6 +193,9 @@ impl Network {
         Ok(())
     }
 }
+
+/// Supplies beyond this could not be added up or priced.
+const LARGEST_SUPPLY: f64 = 1e150;
 
 /// Nodes and arcs (and one artificial arc per node) are counted in 32 bits.
 pub(super) const NODE_LIMIT: usize = 1 << 30;

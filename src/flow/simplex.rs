@@ -195,7 +195,8 @@ impl MinCostFlow {
             }
             let moved = simplex.pivot(arc)?;
             idle = if moved > 0.0 { 0 } else { idle + 1 };
-            if idle > patience {
+            // Specks of flow can go in circles, too, where costs differ by more digits than there are.
+            if idle > patience || iteration > 8 * patience {
                 return Ok((Status::Stalled, iteration));
             }
             iteration += 1;

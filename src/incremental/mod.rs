@@ -48,10 +48,21 @@ pub struct Incremental<T, C = Table<T>> {
     sums: Vec<f64>,
     /// Whether `sums` belong to `g` and the rows as they are.
     fresh: bool,
+    /// The largest of the rows' least costs, in size, that was ever held: an offset that costs digits.
+    offset: f64,
     /// Curvature of some earlier solve.
     step: Step,
     max_iterations: usize,
     watch: Watch,
+}
+
+/// The largest in size of the least finite costs of some rows.
+fn largest_minimum<T: Real>(costs: &[T], cols: usize) -> f64 {
+    let least = |row: &[T]| row.iter().copied().fold(T::infinity(), T::min).widen();
+    let minima = costs.chunks_exact(cols).map(least);
+    minima
+        .filter(|m| m.is_finite())
+        .fold(0.0, |m, x| m.max(x.abs()))
 }
 
 /// All that [`Incremental`] knows beyond its costs and masses: what it needs to go on bit for bit.
@@ -156,10 +167,11 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 });
             }
         }
-        let mut line = vec![T::zero(); cols];
+        let (mut line, mut offset) = (vec![T::zero(); cols], 0.0f64);
         for row in 0..rows {
             cost.fill(row..row + 1, &mut line);
             check::rows(&line, cols, row)?;
+            offset = offset.max(largest_minimum(&line, cols));
         }
         let target = Target::new(&marginals);
         Ok(Self {
@@ -170,6 +182,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             marginals,
             epsilon,
             fresh: false,
+            offset,
             step: Step::new(cols + 1),
             max_iterations: 1_000,
             watch: Watch::default(),
@@ -351,6 +364,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         if let Some(pair) = sorted.windows(2).find(|w| w[0] == w[1]) {
             return Err(Error::Repeated { index: pair[0] });
         }
+        self.offset = self.offset.max(largest_minimum(costs, k));
         let at = self.target.scaling(self.epsilon, &self.g);
         let at = self.fresh.then_some(&at);
         self.active.replace(rows, costs, at, &mut self.sums);
@@ -413,6 +427,15 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         }
     }
 
+    /// What a violation within the tolerance is worth: nothing where the costs' offset has taken the digits it is made of.
+    fn met(&self, tolerance: f64) -> Status {
+        if T::epsilon().widen() * self.offset / self.epsilon > 0.5 * tolerance {
+            Status::Stalled
+        } else {
+            Status::Converged
+        }
+    }
+
     /// L1 error of the column sums over the total mass, as the maintained sums have it.
     fn violation(&mut self) -> f64 {
         let mut sums = self.sums.clone();
@@ -434,7 +457,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             let violation = self.violation();
             if violation <= tolerance {
                 return Ok(Resolve {
-                    status: Status::Converged,
+                    status: self.met(tolerance),
                     violation,
                     iterations: 0,
                 });
@@ -462,7 +485,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 self.target
                     .take_slack_row(self.epsilon, &self.g, &mut self.sums);
                 return Ok(Resolve {
-                    status: Status::Converged,
+                    status: self.met(tolerance),
                     violation,
                     iterations: sweeps,
                 });
@@ -492,7 +515,10 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             .take_slack_row(self.epsilon, &self.g, &mut self.sums);
         self.fresh = true;
         Ok(Resolve {
-            status: outcome.status,
+            status: match outcome.status {
+                Status::Converged => self.met(tolerance),
+                other => other,
+            },
             violation: outcome.violation,
             iterations: outcome.iterations,
         })

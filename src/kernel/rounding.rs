@@ -214,7 +214,9 @@ mod tests {
         both.add(-1e16);
         assert_eq!(both.value(), 1.0);
         let mut endless = Sum::default();
-        [1.0, f64::INFINITY, 2.0].map(|x| endless.add(x));
+        for x in [1.0, f64::INFINITY, 2.0] {
+            endless.add(x);
+        }
         both.merge(endless);
         both.merge(Sum::default());
         assert_eq!(both.value(), f64::INFINITY);

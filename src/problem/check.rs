@@ -64,7 +64,12 @@ pub(crate) fn survey<T: Real, C: Cost<T> + ?Sized>(
         (Side::SlackRow, slack.corner_cost),
     ] {
         if value != f64::INFINITY && value.abs() > T::LARGEST_COST {
-            return Err(Error::SlackCost { side, value });
+            let largest = T::LARGEST_COST;
+            return Err(Error::SlackCost {
+                side,
+                value,
+                largest,
+            });
         }
     }
     if let Some((least, greatest)) = cost.range() {

@@ -390,7 +390,12 @@ fn fit(
         (Side::SlackRow, slack.corner_cost),
     ] {
         if value != f64::INFINITY && !(value.abs() <= <f64 as Real>::LARGEST_COST) {
-            return Err(Error::SlackCost { side, value });
+            let largest = <f64 as Real>::LARGEST_COST;
+            return Err(Error::SlackCost {
+                side,
+                value,
+                largest,
+            });
         }
     }
     let (row_total, col_total) = (supply + slack.row, sum(&cols) + slack.col);

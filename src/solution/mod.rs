@@ -164,6 +164,20 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
     }
 
+    /// The entries of an exact answer.
+    pub(crate) fn sparse(&self) -> Option<&plan::SparseRows> {
+        match &self.shape {
+            Shape::Sparse(rows) => Some(rows),
+            Shape::Gibbs { .. } => None,
+        }
+    }
+
+    /// This answer, with the other's status and number of iterations.
+    pub(crate) fn ended_like(mut self, other: &Self) -> Self {
+        (self.status, self.iterations) = (other.status, other.iterations);
+        self
+    }
+
     /// The question.
     pub(crate) fn problem(&self) -> &'p Problem<T, C> {
         self.problem

@@ -35,7 +35,26 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
     } else {
         g.push(f64::NEG_INFINITY);
     }
+    // What all have in common says nothing; where it is larger than all in which they differ it costs digits.
+    let finite = || g.iter().copied().filter(|g| g.is_finite());
+    let top = finite().fold(f64::NEG_INFINITY, f64::max);
+    let apart = finite().fold(0.0, |m: f64, g| m.max(top - g));
+    if top.is_finite() && top.abs() > apart {
+        g.iter_mut().for_each(|g| *g -= top);
+    }
     Ok(g)
+}
+
+/// Potentials no further below the highest than this: no optimum is, and what is further costs the others their digits. Where any
+/// is, the highest becomes zero.
+pub(crate) fn within(mut g: Vec<f64>, reach: f64) -> Vec<f64> {
+    let top = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let far = |g: &f64| g.is_finite() && top - g > reach;
+    if top.is_finite() && g.iter().any(far) {
+        let finite = g.iter_mut().filter(|g| g.is_finite());
+        finite.for_each(|g| *g = (*g - top).max(-reach));
+    }
+    g
 }
 
 /// The same with every −∞ replaced by the lowest of the others: for exact solvers, which price every column.

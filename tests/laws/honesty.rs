@@ -490,3 +490,79 @@ fn exact_solves_show_how_far_they_are() {
     let known = seen.iter().filter(|s| s.1.is_finite()).count();
     assert!(2 * known > seen.len(), "{known} of {}", seen.len());
 }
+
+#[test]
+fn a_start_far_away_is_no_answer() {
+    let costs = [0.2, 0.9, 0.4, 0.7, 0.6, 0.1, 0.8, 0.3, 0.5, 0.5, 0.9, 0.2];
+    let dense = Dense::new(&costs, 3, 4).unwrap();
+    let problem = Problem::new(dense, Marginals::uniform(3, 4).unwrap()).unwrap();
+    let best = NetworkSimplex::new().solve(&problem).unwrap();
+    for (shift, only_first) in [(1e15, false), (1e16, false), (1e17, true), (1e200, true)] {
+        let mut start = best.potentials().clone();
+        let moved = if only_first { 1 } else { 4 };
+        start.cols[..moved].iter_mut().for_each(|g| *g += shift);
+        for found in [
+            Contracted::new().solve_from(&problem, &start).unwrap(),
+            NetworkSimplex::new().solve_from(&problem, &start).unwrap(),
+        ] {
+            assert!(found.status().is_converged());
+            assert!(found.certificate().gap() < 1e-12, "{shift:e}");
+        }
+        for found in [
+            Sinkhorn::new(0.1).solve_from(&problem, &start).unwrap(),
+            Newton::new(0.1).solve_from(&problem, &start).unwrap(),
+            Entropic::new(0.1).solve_from(&problem, &start).unwrap(),
+        ] {
+            assert!(found.status().is_converged(), "{shift:e}");
+        }
+    }
+}
+
+#[test]
+fn stopped_answers_are_no_worse_than_none() {
+    let (n, m) = (200, 150);
+    let mut draw = Draws(5);
+    let costs: Vec<f64> = (0..n * m).map(|_| draw.unit()).collect();
+    let dense = Dense::new(&costs, n, m).unwrap();
+    let marginals = Marginals::bounded(&vec![1.0; n], &vec![1.5; m], 150.0).unwrap();
+    let problem = Problem::new(&dense as &dyn Cost<f64>, marginals).unwrap();
+    let at = |stop: usize| {
+        let calls = AtomicUsize::new(0);
+        move |_: &Progress| match calls.fetch_add(1, Ordering::Relaxed) < stop {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    };
+    let start = Contracted::new()
+        .on_progress(at(0))
+        .solve(&problem)
+        .unwrap();
+    let cold = Newton::new(0.01).max_iterations(0).solve(&problem).unwrap();
+    for stop in [1, 2, 5, 12, 30] {
+        let found = Contracted::new()
+            .on_progress(at(stop))
+            .solve(&problem)
+            .unwrap();
+        assert!(found.objective() <= start.objective() + 1e-9, "{stop}");
+        let found = Newton::new(0.01)
+            .on_progress(at(stop))
+            .solve(&problem)
+            .unwrap();
+        let worst = cold.certificate().violation.max(0.05);
+        assert!(found.certificate().violation <= 1.01 * worst, "{stop}");
+    }
+}
+
+#[test]
+fn offsets_of_rows_that_change_are_not_forgotten() {
+    let (n, k) = (60, 4);
+    for offset in [0.0, 1e6, 1e12, 1e15] {
+        let mut draw = Draws(9);
+        let costs: Vec<f64> = (0..n * k).map(|_| offset + draw.unit()).collect();
+        let marginals = Marginals::uniform(n, k).unwrap();
+        let mut kept =
+            earthmover::Incremental::new(costs.clone(), marginals.clone(), 0.01).unwrap();
+        let resolved = kept.solve(1e-6).unwrap();
+        assert_eq!(resolved.status.is_converged(), offset <= 1e6, "{offset:e}");
+    }
+}

@@ -188,6 +188,8 @@ impl Newton {
         self.check_options()?;
         let start = start.map(|start| start::columns(start, problem.marginals()));
         let (start, survey) = (start.transpose()?, check::whole(problem)?);
+        let reach = 4.0 * survey.span(problem.marginals()) + 800.0 * self.epsilon;
+        let start = start.map(|g| start::within(g, reach));
         self.run(problem, start, 0, &survey, &guard)
     }
 
@@ -331,7 +333,13 @@ impl Newton {
         let ceiling = survey.span(marginals);
         let g = match start {
             Some(g) => g,
-            None => self.cold(cost, marginals, target, outlook, ceiling, guard),
+            None => {
+                let g = self.cold(cost, marginals, target, outlook, ceiling, guard);
+                if guard.is_stopped() {
+                    return self.stopped_cold(cost, marginals, target, g, spent);
+                }
+                g
+            }
         };
         // Lists leave out a share of each row: what they leave out counts, too.
         let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
@@ -345,6 +353,35 @@ impl Newton {
             self.look_again(cost, marginals, target, &mut outcome)?;
         }
         Ok(outcome)
+    }
+
+    /// Stopped before the first sweep over the whole problem: the samples' potentials, or none where those are better.
+    fn stopped_cold<T: Real>(
+        &self,
+        cost: &dyn Cost<T>,
+        marginals: &Marginals,
+        target: &mut Target,
+        found: Vec<f64>,
+        spent: usize,
+    ) -> Result<Outcome, Error> {
+        let mut backend = Streamed::over(cost, marginals.rows());
+        let mut best: Option<Outcome> = None;
+        for g in [target.rest(), found] {
+            let mut sums = vec![0.0; g.len()];
+            let (epsilon, tolerance) = (self.epsilon, self.tolerance);
+            let (violation, _) = measure(&mut backend, target, epsilon, &g, &mut sums, tolerance)?;
+            if best.as_ref().is_none_or(|b| violation <= b.violation) {
+                best = Some(Outcome {
+                    g,
+                    epsilon,
+                    status: Status::Stopped,
+                    iterations: (spent + 1).min(self.max_iterations),
+                    violation,
+                    sums,
+                });
+            }
+        }
+        best.ok_or(Error::Empty { rows: 0, cols: 0 })
     }
 
     /// Lists know how large the potentials are that they blur, not how large the costs: where those could matter, a plain sweep

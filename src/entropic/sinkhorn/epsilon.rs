@@ -26,6 +26,9 @@ pub enum Epsilon {
     },
 }
 
+/// Stages that an annealed ε may have.
+const MOST_STAGES: f64 = 1e4;
+
 impl From<f64> for Epsilon {
     fn from(epsilon: f64) -> Self {
         Self::Fixed(epsilon)
@@ -52,6 +55,13 @@ impl Epsilon {
                         name: "annealing factor",
                         value: factor,
                         expected,
+                    });
+                }
+                if (from / to).ln() > MOST_STAGES * factor.ln() {
+                    return Err(Error::Option {
+                        name: "annealing factor",
+                        value: factor,
+                        expected: "large enough to get there in 10,000 stages",
                     });
                 }
                 let mut stages = Vec::new();

@@ -46,6 +46,9 @@ pub(super) struct Level<'a, T, C> {
     total: f64,
 }
 
+/// Arcs looked at within a round after which to ask whether to go on: some milliseconds.
+const ASK_EVERY: usize = 1 << 22;
+
 impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     /// Places every row by price. `mass` has one entry per row and, last, the slack row.
     pub(super) fn new(
@@ -213,11 +216,12 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
 
     /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the share of misplaced
     /// mass and what the level has cost so far: arcs looked at, and [`READING`] for each cost read. A round that takes
-    /// very long is cut short where the budget does not allow it.
+    /// very long is cut short where the budget does not allow it, and `go_on` is asked in the middle of it, too: its last argument
+    /// says whether this is a round of its own.
     pub(super) fn run(
         &mut self,
         budget: &mut Budget,
-        mut go_on: impl FnMut(&mut Budget, f64, f64) -> bool,
+        mut go_on: impl FnMut(&mut Budget, f64, f64, bool) -> bool,
     ) -> End {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut paths = Paths::new(nodes);
@@ -241,7 +245,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let read = arcs.as_ref().map_or(0, |arcs| arcs.read);
             let share = self.misplaced() / self.total;
             let work = (looked_at + READING * read * nodes) as f64;
-            if !go_on(budget, share, work) {
+            if !go_on(budget, share, work, true) {
                 return End::Cut;
             }
             let enough_work = work + budget.one_round();
@@ -250,8 +254,16 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let spare = |u: &usize| self.surplus[*u] > SURPLUS * self.wanted[*u];
             paths.restart((0..nodes).filter(spare), &lacking, &self.moved);
             let (mut reached, mut horizon) = (0, 0.0);
+            let mut unasked = 0;
             while reached < lacks.min(enough) {
                 let Some(v) = paths.nearest() else { break };
+                unasked += nodes;
+                if unasked > ASK_EVERY {
+                    unasked = 0;
+                    if !go_on(budget, share, work, false) {
+                        return End::Cut;
+                    }
+                }
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
                     arcs.list(&self.table, &self.places, &self.holdings, u, 0);
                     looked_at += paths.revise(u, |w| arcs.keys(w), &self.moved);

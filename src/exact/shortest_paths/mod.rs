@@ -45,6 +45,8 @@ use self::budget::Budget;
 use self::level::{End, Level};
 use self::table::{NOWHERE, Table};
 use crate::cost::Transposed;
+use crate::exact::simplex::filled_up;
+use crate::exact::stopped::worth;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
@@ -192,6 +194,7 @@ impl Contracted {
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let survey = check::entries(problem)?;
+        let start = start.map(|g| start::within(g, 4.0 * survey.span(problem.marginals())));
         let answer = if problem.rows() >= problem.cols() {
             self.tall(problem, start, &survey, guard)?
         } else {
@@ -249,8 +252,14 @@ impl Contracted {
             },
             is_whole: false,
         };
-        let mut go_on = |way: &mut Way, budget: &mut Budget, share: f64, work: f64| {
+        let mut go_on = |way: &mut Way, budget: &mut Budget, share: f64, work: f64, round: bool| {
             let progress = way.progress(iterations, share);
+            if !round {
+                if guard.says_stop(&progress) {
+                    status = Status::Stopped;
+                }
+                return status == Status::Converged;
+            }
             if iterations >= self.max_iterations || !budget.allows(share, work) {
                 status = Status::IterationLimit;
             } else if guard.says_stop(&progress) {
@@ -270,15 +279,15 @@ impl Contracted {
             let Some(mass) = sampled_mass(marginals, &chosen).filter(|_| !is_cut) else {
                 continue;
             };
-            let mut level = settled_down(prices, |prices| {
+            let mut level = settled_down(guard, prices, |prices| {
                 let table = Table::new(problem.cost(), slack, Some(chosen.clone()), prices);
                 let places = table.places();
                 Level::new(table, places, mass.clone(), &wanted)
             });
             // Stranded here says nothing about the whole; whatever the prices are, they are a start.
             budget.enter(strides.len() - at);
-            let end = level.run(&mut budget, |budget, share, work| {
-                go_on(&mut way, budget, share, work)
+            let end = level.run(&mut budget, |budget, share, work, round| {
+                go_on(&mut way, budget, share, work, round)
             });
             is_cut = end == End::Cut;
             prices = level.prices();
@@ -297,10 +306,10 @@ impl Contracted {
             let level = whole_level(prices);
             return Ok(answer(problem, &level, status, iterations));
         }
-        let mut level = settled_down(prices, whole_level);
+        let mut level = settled_down(guard, prices, whole_level);
         budget.enter(0);
-        let end = level.run(&mut budget, |budget, share, work| {
-            go_on(&mut way, budget, share, work)
+        let end = level.run(&mut budget, |budget, share, work, round| {
+            go_on(&mut way, budget, share, work, round)
         });
         match end {
             End::Stranded(stranded) => {
@@ -484,7 +493,14 @@ fn unfinished<T: Real, C: Cost<T>>(
         let parts = level.holdings.of(i);
         parts.map(move |(u, mass)| (i, u as usize, mass))
     });
-    let plan = crate::exact::simplex::filled_up(problem, held, prices);
+    let placed = filled_up(problem, held, prices);
+    // The prices of a solve that has hardly begun may be worse than none.
+    let greedy = filled_up(problem, core::iter::empty(), &vec![0.0; prices.len()]);
+    let plan = if worth(problem, &greedy) < worth(problem, &placed) {
+        greedy
+    } else {
+        placed
+    };
     let marginals = problem.marginals();
     let slack = marginals.slack();
     let mut cols = vec![0.0; problem.cols()];
@@ -545,11 +561,12 @@ fn row_prices<T: Real, C: Cost<T>>(problem: &Problem<T, C>, g: &[f64]) -> Vec<f6
 /// The level at the given prices, or at those one gets to by lowering the prices of crowded columns
 /// while that helps.
 fn settled_down<'a, T: Real, C: Cost<T>>(
+    guard: &Guard<'_>,
     prices: Vec<f64>,
     mut at: impl FnMut(Vec<f64>) -> Level<'a, T, C>,
 ) -> Level<'a, T, C> {
     let mut level = at(prices);
-    while level.misplaced() > CROWDED * level.total() {
+    while level.misplaced() > CROWDED * level.total() && !guard.is_over() {
         let next = at(level.lowered());
         if !(next.misplaced() < level.misplaced() - RELIEF * level.total()) {
             break;
