@@ -12,13 +12,17 @@
 /// factors, compensated, is off by about 4 ε; twice that.
 pub(crate) const DEFICIT: f64 = 8.0 * f64::EPSILON;
 
-/// How much a lower bound is lowered, as a share of its value. Its prices and products are kept to twice the digits: what those
-/// leave is the square of this a term, as a share of Σ a|f| + Σ b|g|. Where pairs are forbidden it is this share itself, since
-/// then groups of rows and columns have to hold the same mass, and the masses given do so up to rounding only.
-pub(crate) const DUAL: f64 = 2.0 * f64::EPSILON;
+/// How much a bound is moved outwards, as a share of its value, where products and sums are kept to twice the digits: the rounding
+/// of the result, u. What twice the digits leave is ε² a term, as a share of the terms' sizes.
+pub(crate) const BOUND: f64 = 0.5 * f64::EPSILON;
 
-/// How much an upper bound is raised, as a share of Σ |C| P: two products (2 u) and a compensated sum (u).
-pub(crate) const PRIMAL: f64 = 2.0 * f64::EPSILON;
+/// How much a lower bound is lowered where pairs are forbidden, as a share of Σ a|f| + Σ b|g|: then groups of rows and columns have
+/// to hold the same mass, and the masses given do so up to rounding only.
+pub(crate) const FORBIDDEN_DUAL: f64 = f64::EPSILON;
+
+/// How much an upper bound is raised for a plan of many entries, as a share of Σ |C| P: two products (2 u) and a compensated
+/// sum (u). A plan of few has its products kept to twice the digits.
+pub(crate) const PRIMAL: f64 = 1.5 * f64::EPSILON;
 
 /// Mass that may be lost in the last digits where the columns of a plan are scaled or filled, as a share of the total:
 /// 4 ε on either side, at a price like others pay.

@@ -14,7 +14,7 @@
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
 //!
 //! Bounds are sound in floating-point arithmetic, too: sums are compensated, potentials are centred first and made feasible with
-//! twice the digits, and what rounding may have added ([`crate::rounding`]) is taken off the lower bound and put onto the
+//! twice the digits, and what rounding may have added ([`crate::kernel::rounding`]) is taken off the lower bound and put onto the
 //! upper one. The optimum itself is known no better than the masses are: to their last digit, at the price of a pair. Where the
 //! potentials are so large that nothing is left of the lower bound then, as at an ε far above the costs, potentials of zero
 //! give a better one.
@@ -22,7 +22,7 @@
 use core::ops::Range;
 
 use crate::kernel::rounding::{
-    DEFICIT, DUAL, Double, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum,
+    BOUND, DEFICIT, Double, FORBIDDEN_DUAL, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum,
 };
 use crate::kernel::tiles::{map_ranges, tile_rows};
 use crate::solution::plan::{Plan, Shape, unplaced};
@@ -107,10 +107,12 @@ struct Columns {
     short: f64,
     /// Sum of what is too much or too little by rounding, and is left so.
     loose: f64,
+    /// Whether the plan has few entries, so that their products may cost something.
+    few: bool,
 }
 
 impl Columns {
-    fn new(sums: Vec<Sum>, wanted: Vec<f64>) -> Self {
+    fn new(sums: Vec<Sum>, wanted: Vec<f64>, few: bool) -> Self {
         let less = |(mut s, w): (Sum, &f64)| {
             s.add(-w);
             s.value()
@@ -129,6 +131,7 @@ impl Columns {
             scale,
             missing,
             loose,
+            few,
         }
     }
 
@@ -173,9 +176,9 @@ impl Dual {
             0.0
         };
         let digits = if self.forbidden {
-            DUAL
+            FORBIDDEN_DUAL
         } else {
-            self.terms * DUAL * DUAL
+            self.terms * f64::EPSILON * f64::EPSILON
         };
         // Below the normal numbers rounding is no share of anything.
         let least = if self.size > 0.0 {
@@ -183,7 +186,7 @@ impl Dual {
         } else {
             0.0
         };
-        let bound = self.value - (DUAL * self.value.abs() + digits * self.size + tilted + least);
+        let bound = self.value - (BOUND * self.value.abs() + digits * self.size + tilted + least);
         if bound.is_nan() {
             f64::NEG_INFINITY
         } else {
@@ -323,10 +326,16 @@ impl Tally {
         for ((&p, &c), &scale) in plan.iter().zip(costs).zip(&columns.scale) {
             if p > 0.0 {
                 let price = p * scale * c;
-                self.objective.add(p * c);
-                self.scaled.add(price);
+                if columns.few {
+                    self.objective.add_product(p, c);
+                    self.scaled.add_product(p * scale, c);
+                    self.feasible.add_product(p * scale, c);
+                } else {
+                    self.objective.add(p * c);
+                    self.scaled.add(price);
+                    self.feasible.add(price);
+                }
                 self.scaled_size.add(price.abs());
-                self.feasible.add(price);
                 moved.add(p * scale);
                 given.add(p);
                 // What rounding may have put there counts in proportion.
@@ -461,6 +470,11 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                 dearest = t.dearest.max(repaired.dearest);
             }
         }
+        let rounding = if columns.few && filled_size == 0.0 {
+            BOUND * primal.abs() + f64::EPSILON * f64::EPSILON * size * (m.rows().len() + k) as f64
+        } else {
+            PRIMAL * (size + filled_size)
+        };
         // What is loose may have to take the place of others to get where it belongs.
         let unit = 2.0 * dearest.max(dual.highest);
         let least = if size > 0.0 {
@@ -469,7 +483,7 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
             0.0
         };
         Certificate {
-            primal: primal + (PRIMAL * (size + filled_size) + unit * loose + least),
+            primal: primal + (rounding + unit * loose + least),
             dual: dual.bound(),
             objective: t.objective.value(),
             violation: (columns.violation() + t.row_error) / m.total(),
@@ -497,7 +511,7 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
         more.for_each(|(s, &p)| s.add(p));
         let mut wanted = m.cols().to_vec();
         wanted.push(m.slack().col);
-        Columns::new(sums, wanted)
+        Columns::new(sums, wanted, matches!(self.shape, Shape::Sparse(_)))
     }
 
     /// Column prices, slack last, with their mean at zero: the value is a difference of two sums, best kept small.
