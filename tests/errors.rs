@@ -9,10 +9,10 @@ use earthmover::{
 
 const INF: f64 = f64::INFINITY;
 
+type Answer<'p, T> = Result<Solution<'p, T, &'p dyn Cost<T>>, Error>;
+
 /// What every solver says, the two front doors included.
-fn everybody<'p, T: Real>(
-    problem: &'p Problem<T, &'p dyn Cost<T>>,
-) -> Vec<Result<Solution<'p, T, &'p dyn Cost<T>>, Error>> {
+fn everybody<'p, T: Real>(problem: &'p Problem<T, &'p dyn Cost<T>>) -> Vec<Answer<'p, T>> {
     vec![
         Sinkhorn::new(0.1).solve(problem),
         Newton::new(0.1).solve(problem),
