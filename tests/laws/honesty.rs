@@ -566,3 +566,39 @@ fn offsets_of_rows_that_change_are_not_forgotten() {
         assert_eq!(resolved.status.is_converged(), offset <= 1e6, "{offset:e}");
     }
 }
+
+#[test]
+fn units_do_not_matter() {
+    let costs = [6.0, 6.0, 5.0, 6.0, 8.0, 1.0, 0.0, 2.0, 1.0];
+    let (a, b) = ([0.1, 0.01, 1e-4], [0.01, 1e-4, 1e-3]);
+    for (unit, mass) in [
+        (1.0, 1.0),
+        (1e-200, 1.0),
+        (1e-250, 1.0),
+        (1e200, 1.0),
+        (1.0, 1e100),
+        (1e-120, 1e-120),
+    ] {
+        let scaled = costs.map(|c| c * unit);
+        let plain = Marginals::normalised(&a, &b).unwrap();
+        let masses = |m: &[f64]| m.iter().map(|m| m * mass).collect::<Vec<_>>();
+        let marginals = Marginals::balanced(&masses(plain.rows()), &masses(plain.cols())).unwrap();
+        let problem = Problem::new(Dense::new(&scaled, 3, 3).unwrap(), marginals).unwrap();
+        for found in [
+            Newton::new(0.01 * unit).solve(&problem).unwrap(),
+            Entropic::new(0.01 * unit).solve(&problem).unwrap(),
+            Sinkhorn::new(1.0 * unit).solve(&problem).unwrap(),
+        ] {
+            assert!(found.status().is_converged(), "{unit:e} {mass:e}");
+        }
+    }
+    let vast = Marginals::balanced(&[3e99, 7e99], &[6e99, 4e99]).unwrap();
+    let problem = Problem::new(Dense::new(&[0.0, 3.0, 2.0, 1.0], 2, 2).unwrap(), vast).unwrap();
+    assert!(
+        Newton::new(1e300)
+            .solve(&problem)
+            .unwrap()
+            .status()
+            .is_converged()
+    );
+}

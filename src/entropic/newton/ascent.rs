@@ -91,13 +91,13 @@ pub(crate) fn ascend(
             lambda = (lambda * 10.0).max(FIRST);
             continue;
         }
-        let delta = ascent.step.delta.clone();
+        let (delta, total) = (ascent.step.delta.clone(), ascent.target.total);
         let slope = |sums: &[f64], wanted: &[f64]| -> f64 {
             wanted
                 .iter()
                 .zip(sums)
                 .zip(&delta)
-                .map(|((w, s), d)| (w - s) * d)
+                .map(|((w, s), d)| ((w - s) / total) * d)
                 .sum()
         };
         let before = slope(&sums, wanted);

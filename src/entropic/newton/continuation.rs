@@ -81,7 +81,8 @@ pub(crate) fn descend(
             rungs.pop();
         } else {
             rungs.push(match solved {
-                Some(above) => (here * above).sqrt(),
+                // Not the root of the product, which may be no number.
+                Some(above) => here.sqrt() * above.sqrt(),
                 None => here * RUNG,
             });
         }

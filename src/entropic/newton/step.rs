@@ -92,10 +92,20 @@ impl Step {
         epsilon: f64,
         longest: f64,
     ) -> bool {
+        // Where ε times a mass may be no number, ε comes last.
+        let usual = (1e-100..1e100).contains(&epsilon);
+        let (before, after) = if usual {
+            (epsilon, 1.0)
+        } else {
+            (1.0, epsilon)
+        };
         for (d, (&b, s)) in self.delta.iter_mut().zip(wanted.iter().zip(sums)) {
-            *d = if b > 0.0 { epsilon * (b - s) } else { 0.0 };
+            *d = if b > 0.0 { before * (b - s) } else { 0.0 };
         }
         substitute(&self.matrix, self.size, &mut self.delta);
+        if !usual {
+            self.delta.iter_mut().for_each(|d| *d *= after);
+        }
         let stride = self.delta.iter().fold(0.0f64, |a, d| a.max(d.abs()));
         if !stride.is_finite() {
             return false;
