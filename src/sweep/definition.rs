@@ -4,8 +4,8 @@
 //! P_ij = a_i · exp((g_j − C_ij)/ε) / Z_i       Z_i = Σ_j exp((g_j − C_ij)/ε) + exp((g_s − C_s)/ε)
 //! ```
 //!
-//! This is the definition, in `f64`, with the row's least cost taken off first (a constant added to a row must not cost
-//! the potentials their digits) and the row maximum taken out; the sweeps are its fast twins.
+//! This is the definition, in `f64`, with the row's least cost and the largest potential taken off first (a constant added to a row or to
+//! all potentials must not cost digits) and the row maximum taken out; the sweeps are its fast twins.
 
 use crate::cost::Reduced;
 use crate::kernel::tiles::{map_tiles, tile_rows};
@@ -48,10 +48,13 @@ impl<'a> Gibbs<'a> {
         }
         let least = costs.clone().fold(f64::INFINITY, f64::min);
         let least = if least.is_finite() { least } else { 0.0 };
-        let slack = self.slack + least;
+        // What all potentials have in common is taken off, too, as the sweeps do.
+        let shift = self.cols.iter().copied().fold(self.slack, f64::max);
+        let shift = if shift.is_finite() { shift } else { 0.0 };
+        let slack = (self.slack - shift) + least;
         let mut top = slack;
         for (p, (c, &g)) in out.iter_mut().zip(costs.zip(self.cols)) {
-            *p = g - (c - least);
+            *p = (g - shift) - (c - least);
             // Written so that a NaN becomes the maximum and is seen by everybody after.
             if !(*p <= top) {
                 top = *p;
@@ -69,7 +72,10 @@ impl<'a> Gibbs<'a> {
         }
         let scale = mass / z;
         out.iter_mut().for_each(|p| *p *= scale);
-        (kept * scale, self.epsilon * scale.ln() - top + least)
+        (
+            kept * scale,
+            self.epsilon * scale.ln() - top + least - shift,
+        )
     }
 
     /// The potentials of all rows of a cost: a sweep in `f64`. Where a row is impossible there is no sweep, but what the

@@ -366,25 +366,9 @@ pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
     )
 }
 
-/// What all potentials have in common, where it is larger than all in which they differ: it says nothing and costs digits.
-fn common(g: &[f64], slack_cost: f64) -> f64 {
-    let k = g.len() - 1;
-    let top = g[..k].iter().copied().fold(g[k] - slack_cost, f64::max);
-    let finite = g.iter().filter(|g| g.is_finite());
-    let apart = finite.fold(0.0, |m: f64, g| m.max((g - top).abs()));
-    if top.is_finite() && top.abs() > apart {
-        top
-    } else {
-        0.0
-    }
-}
-
 /// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
 fn potentials(target: &Target, g: &[f64], epsilon: f64) -> Potentials {
     let k = g.len() - 1;
-    let common = common(g, target.slack.col_cost);
-    let g: Vec<f64> = g.iter().map(|g| g - common).collect();
-    let g = &g[..];
     let slack_row = if target.slack.row > 0.0 {
         target.slack_row(epsilon, g, &mut vec![0.0; k + 1])
     } else {
