@@ -84,7 +84,8 @@ impl FlowSolution {
     ///
     /// `violation` is Σ_v |Σ out − Σ in − b_v| plus what bounds are overstepped by, over `mass`, the larger
     /// of the total supply and the largest flow on an arc. `primal` is the flow's cost, +∞ where the
-    /// violation is more than rounding.
+    /// violation is more than rounding. Unlike those of a transport plan, these bounds are plain sums and hold up to the
+    /// rounding of their terms; the dual is −∞ where a solve was stopped with prices that no bound holds.
     ///
     /// # Examples
     /// ```

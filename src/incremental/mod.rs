@@ -445,6 +445,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
 
     /// Brings the potentials to where the column sums are within `tolerance` of the total mass.
     ///
+    /// Forbidden pairs that strand mass together are not looked for here, where rows change all the time: the violation then stays,
+    /// and the status says so.
+    ///
     /// # Errors
     /// [`Error::Option`] for a tolerance that is not positive, [`Error::Blocked`] where forbidden pairs
     /// leave a row or column no way.
