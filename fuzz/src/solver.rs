@@ -335,7 +335,7 @@ impl Question {
                 "converged with {measured}: {told} {self:?}"
             ),
             (Status::Converged, true) => assert!(
-                proof.violation <= 1e-12 && (measured - proof.violation).abs() <= 1e-12,
+                proof.violation <= 1e-11 && (measured - proof.violation).abs() <= 1e-11,
                 "converged with {measured}: {told} {self:?}"
             ),
             (Status::Stopped, _) => assert!(self.stop.is_some(), "stopped: {told} {self:?}"),
@@ -346,6 +346,8 @@ impl Question {
                 assert!(reference.status().is_converged(), "no end: {self:?}");
                 *reference.certificate()
             }
+            // What is stranded by rounding one solver may take for nothing, another for something.
+            Err(Error::Infeasible { stranded, total }) if *stranded <= 1e-11 * total => return,
             Err(error) => {
                 assert!(!converged, "answers alone: {error} {told} {self:?}");
                 return;

@@ -46,7 +46,10 @@ impl<'a> Gibbs<'a> {
             out.fill(0.0);
             return (0.0, f64::NEG_INFINITY);
         }
-        let least = costs.clone().fold(f64::INFINITY, f64::min);
+        // Of columns that take mass: what the others cost says nothing.
+        let open = costs.clone().zip(self.cols);
+        let open = open.filter(|(_, g)| **g > f64::NEG_INFINITY);
+        let least = open.map(|(c, _)| c).fold(f64::INFINITY, f64::min);
         let least = if least.is_finite() { least } else { 0.0 };
         // What all potentials have in common is taken off, too, as the sweeps do.
         let shift = self.cols.iter().copied().fold(self.slack, f64::max);
