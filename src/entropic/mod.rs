@@ -242,7 +242,7 @@ impl Entropic {
         self.sinkhorn.limits(&guard)?;
         let start = start::columns(start, problem.marginals())?;
         let survey = check::whole(problem)?;
-        let reach = 4.0 * survey.span(problem.marginals()) + 800.0 * self.epsilon;
+        let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
         let start = Some(start::within(start, reach));
         match self.choose(problem) {
             Choice::Newton => self.newton.run(problem, start, 0, &survey, &guard),

@@ -45,6 +45,12 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
     Ok(g)
 }
 
+/// How far apart the potentials of an entropic answer can be, with room to spare: costs and their detours, and ε times the logarithms
+/// of masses.
+pub(crate) fn entropic_reach(span: f64, epsilon: f64) -> f64 {
+    4.0 * span + 800.0 * epsilon
+}
+
 /// Potentials no further below the highest than this: no optimum is, and what is further costs the others their digits. Where any
 /// is, the highest becomes zero.
 pub(crate) fn within(mut g: Vec<f64>, reach: f64) -> Vec<f64> {

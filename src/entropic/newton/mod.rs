@@ -188,7 +188,7 @@ impl Newton {
         self.check_options()?;
         let start = start.map(|start| start::columns(start, problem.marginals()));
         let (start, survey) = (start.transpose()?, check::whole(problem)?);
-        let reach = 4.0 * survey.span(problem.marginals()) + 800.0 * self.epsilon;
+        let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
         let start = start.map(|g| start::within(g, reach));
         self.run(problem, start, 0, &survey, &guard)
     }

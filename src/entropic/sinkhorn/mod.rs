@@ -193,7 +193,7 @@ impl Sinkhorn {
         self.limits(&guard)?;
         let start = start.map(|start| start::columns(start, problem.marginals()));
         let (start, survey) = (start.transpose()?, check::whole(problem)?);
-        let reach = 4.0 * survey.span(problem.marginals()) + 800.0 * self.epsilon.last();
+        let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon.last());
         let start = start.map(|g| start::within(g, reach));
         self.run(problem, start, &survey, &guard)
     }
