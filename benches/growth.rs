@@ -13,8 +13,8 @@
 
 #[path = "../tests/common/counting.rs"]
 mod counting;
-#[path = "../tests/common/dice.rs"]
-mod dice;
+#[path = "../tests/common/rng.rs"]
+mod rng;
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use earthmover::{
 };
 
 use counting::peak;
-use dice::{Dice, distances, label_allocation};
+use rng::{Rng, distances, label_allocation};
 
 /// What one solve took.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ fn main() {
         solve(&problem.unwrap(), &Exact::new(), 1e-12)
     });
     row("square, entropic, ε = 0.05, 1e-6, f64", &square, |n| {
-        let costs = distances(&mut Dice(1), n, n);
+        let costs = distances(&mut Rng(1), n, n);
         let problem = Problem::new(
             Dense::new(&costs, n, n).unwrap(),
             Marginals::uniform(n, n).unwrap(),
@@ -77,7 +77,7 @@ fn main() {
         solve(&problem.unwrap(), &Entropic::new(0.05).tolerance(1e-6), 0.2)
     });
     row("square, exact, f64", &square, |n| {
-        let costs = distances(&mut Dice(1), n, n);
+        let costs = distances(&mut Rng(1), n, n);
         let problem = Problem::new(
             Dense::new(&costs, n, n).unwrap(),
             Marginals::uniform(n, n).unwrap(),
@@ -88,10 +88,10 @@ fn main() {
         "points d = 3, entropic, ε = 0.05, 1e-4, f32",
         &square,
         |n| {
-            let mut dice = Dice(3);
+            let mut rng = Rng(3);
             let (x, y) = (
-                narrow::<f32>(&dice.units(3 * n)),
-                narrow::<f32>(&dice.units(3 * n)),
+                narrow::<f32>(&rng.units(3 * n)),
+                narrow::<f32>(&rng.units(3 * n)),
             );
             let cloud = PointCloud::new(&x, &y, 3, SquaredEuclidean).unwrap();
             let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap());
@@ -99,8 +99,8 @@ fn main() {
         },
     );
     row("points d = 2, exact, f64", &square, |n| {
-        let mut dice = Dice(4);
-        let (x, y) = (dice.units(2 * n), dice.units(2 * n));
+        let mut rng = Rng(4);
+        let (x, y) = (rng.units(2 * n), rng.units(2 * n));
         let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
         let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap());
         solve(&problem.unwrap(), &Exact::new(), 1e-12)
@@ -112,9 +112,9 @@ fn narrow<T: Real>(numbers: &[f64]) -> Vec<T> {
 }
 
 fn predictions<T: Real>(n: usize, k: usize) -> Vec<T> {
-    let mut dice = Dice(2);
+    let mut rng = Rng(2);
     (0..n)
-        .flat_map(|_| narrow::<T>(&dice.surprisals(k)))
+        .flat_map(|_| narrow::<T>(&rng.surprisals(k)))
         .collect()
 }
 

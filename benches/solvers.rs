@@ -1,8 +1,8 @@
 //! Time of whole solves, each answer held against its own certificate first. `cargo bench --bench solvers`.
 #![allow(missing_docs, unreachable_pub, dead_code, clippy::unwrap_used)]
 
-#[path = "../tests/common/dice.rs"]
-mod dice;
+#[path = "../tests/common/rng.rs"]
+mod rng;
 
 use divan::Bencher;
 use earthmover::{
@@ -10,7 +10,7 @@ use earthmover::{
     Solver, SquaredEuclidean,
 };
 
-use dice::{Dice, distances, label_allocation};
+use rng::{Rng, distances, label_allocation};
 
 fn main() {
     divan::main();
@@ -37,14 +37,14 @@ const SQUARE: &[usize] = &[500, 1000];
 
 #[divan::bench(args = SQUARE, sample_count = 10)]
 fn entropic_square(bencher: Bencher<'_, '_>, n: usize) {
-    let costs = distances(&mut Dice(1), n, n);
+    let costs = distances(&mut Rng(1), n, n);
     let problem = square(&costs, n);
     measure(bencher, &problem, &Entropic::new(0.05).tolerance(1e-6), 0.2);
 }
 
 #[divan::bench(args = SQUARE, sample_count = 10)]
 fn plain_sinkhorn_square(bencher: Bencher<'_, '_>, n: usize) {
-    let costs = distances(&mut Dice(1), n, n);
+    let costs = distances(&mut Rng(1), n, n);
     let problem = square(&costs, n);
     let plain = Sinkhorn::new(0.05).tolerance(1e-6).acceleration(0);
     measure(bencher, &problem, &plain, 0.2);
@@ -52,7 +52,7 @@ fn plain_sinkhorn_square(bencher: Bencher<'_, '_>, n: usize) {
 
 #[divan::bench(args = SQUARE, sample_count = 10)]
 fn exact_square(bencher: Bencher<'_, '_>, n: usize) {
-    let costs = distances(&mut Dice(1), n, n);
+    let costs = distances(&mut Rng(1), n, n);
     measure(bencher, &square(&costs, n), &Exact::new(), 1e-12);
 }
 
@@ -83,8 +83,8 @@ fn exact_allocation(bencher: Bencher<'_, '_>, (n, k): (usize, usize)) {
 }
 
 fn predictions(n: usize, k: usize) -> Vec<f64> {
-    let mut dice = Dice(2);
-    (0..n).flat_map(|_| dice.surprisals(k)).collect()
+    let mut rng = Rng(2);
+    (0..n).flat_map(|_| rng.surprisals(k)).collect()
 }
 
 fn allocation(costs: &[f64], n: usize, k: usize) -> Problem<f64, Dense<'_, f64>> {
@@ -97,23 +97,23 @@ const CLOUDS: &[(usize, usize)] = &[(1000, 2), (1000, 3), (1000, 10)];
 
 #[divan::bench(args = CLOUDS, sample_count = 10)]
 fn entropic_cloud(bencher: Bencher<'_, '_>, (n, d): (usize, usize)) {
-    let mut dice = Dice(3);
-    let (x, y) = (dice.units(n * d), dice.units(n * d));
+    let mut rng = Rng(3);
+    let (x, y) = (rng.units(n * d), rng.units(n * d));
     let problem = cloud(&x, &y, d);
     measure(bencher, &problem, &Entropic::new(0.05).tolerance(1e-4), 1.0);
 }
 
 #[divan::bench(args = CLOUDS, sample_count = 10)]
 fn exact_cloud(bencher: Bencher<'_, '_>, (n, d): (usize, usize)) {
-    let mut dice = Dice(3);
-    let (x, y) = (dice.units(n * d), dice.units(n * d));
+    let mut rng = Rng(3);
+    let (x, y) = (rng.units(n * d), rng.units(n * d));
     measure(bencher, &cloud(&x, &y, d), &Exact::new(), 1e-12);
 }
 
 #[divan::bench(args = CLOUDS, sample_count = 10)]
 fn plain_simplex_cloud(bencher: Bencher<'_, '_>, (n, d): (usize, usize)) {
-    let mut dice = Dice(3);
-    let (x, y) = (dice.units(n * d), dice.units(n * d));
+    let mut rng = Rng(3);
+    let (x, y) = (rng.units(n * d), rng.units(n * d));
     measure(bencher, &cloud(&x, &y, d), &NetworkSimplex::new(), 1e-12);
 }
 

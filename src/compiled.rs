@@ -9,17 +9,17 @@
 //! functions): a question asks whether forbidden pairs strand mass, an answer has its plan repaired, and both are work
 //! for the exact solvers above them.
 
-use crate::entropic::probe::Outlook;
+use crate::entropic::probe::CostProbe;
 use crate::exact::repair::repair;
 use crate::exact::simplex::stranded;
 use crate::problem::Erased;
 use crate::solution::Answer;
 use crate::solution::certificate::{Certificate, Deficient, Repaired, certify};
-use crate::solution::plan::Shape;
+use crate::solution::plan::Representation;
 use crate::sweep::{Backend, Curvature};
 use crate::{
-    Contracted, Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
-    Sinkhorn,
+    Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
+    ShortestPaths, Sinkhorn,
 };
 
 /// The functions, for a scalar.
@@ -50,7 +50,7 @@ pub trait Compiled: Sized + 'static {
     ) -> Result<Answer, Error>;
 
     fn shortest_paths(
-        solver: &Contracted,
+        solver: &ShortestPaths,
         problem: &Erased<'_, Self>,
         start: Option<&Potentials>,
     ) -> Result<Answer, Error>;
@@ -73,7 +73,11 @@ pub trait Compiled: Sized + 'static {
         backend: &mut dyn Curvature,
     ) -> Result<Answer, Error>;
 
-    fn certify(problem: &Erased<'_, Self>, potentials: &Potentials, shape: &Shape) -> Certificate;
+    fn certify(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+    ) -> Certificate;
 
     fn row_potentials(problem: &Erased<'_, Self>, cols: &Potentials, epsilon: f64) -> Vec<f64>;
 
@@ -93,9 +97,9 @@ fn row_potentials<T: Real>(
     epsilon: f64,
 ) -> Vec<f64> {
     let masses = problem.marginals();
-    let gibbs = potentials.gibbs(epsilon, masses.slack());
+    let point = potentials.dual_point(epsilon, masses.slack());
     let mut rows = vec![0.0; problem.rows()];
-    gibbs.row_potentials(problem.cost(), masses.rows(), &mut rows);
+    point.row_potentials(problem.cost(), masses.rows(), &mut rows);
     rows
 }
 
@@ -135,7 +139,7 @@ macro_rules! compiled {
             }
 
             fn shortest_paths(
-                solver: &Contracted,
+                solver: &ShortestPaths,
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
@@ -169,7 +173,7 @@ macro_rules! compiled {
             fn certify(
                 problem: &Erased<'_, Self>,
                 potentials: &Potentials,
-                shape: &Shape,
+                shape: &Representation,
             ) -> Certificate {
                 certify(problem, potentials, shape)
             }
@@ -183,7 +187,7 @@ macro_rules! compiled {
             }
 
             fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64 {
-                Outlook::new(problem.cost(), epsilon).spread
+                CostProbe::new(problem.cost(), epsilon).spread
             }
 
             fn stranded(cost: &dyn Cost<Self>, marginals: &Marginals) -> Result<(), Error> {

@@ -25,7 +25,7 @@
 //! * **Data**: a [`Cost`] is a table of numbers, held or computed; +∞ forbids a pair.
 //! * **Question**: a [`Problem`] is a cost and [`Marginals`], and no algorithm. Partial transport, upper
 //!   bounds and slack are marginals too, and one code path for every solver.
-//! * **Solver**: [`Exact`] and [`Entropic`] choose for you between [`NetworkSimplex`] and [`Contracted`],
+//! * **Solver**: [`Exact`] and [`Entropic`] choose for you between [`NetworkSimplex`] and [`ShortestPaths`],
 //!   [`Sinkhorn`] and [`Newton`]; each has its own options.
 //! * **Answer**: a [`Solution`] has a [`Status`], [`Potentials`], a [`Plan`] and a [`Certificate`] that
 //!   bounds the optimum from both sides.
@@ -59,9 +59,9 @@ pub use entropic::Entropic;
 pub use entropic::newton::Newton;
 pub use entropic::sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use error::{Error, Side};
-pub use exact::shortest_paths::Contracted;
+pub use exact::shortest_paths::ShortestPaths;
 pub use exact::simplex::{NetworkSimplex, Start};
-pub use exact::{Exact, Way};
+pub use exact::{Algorithm, Exact};
 pub use incremental::{Checkpoint, Incremental, Resolve};
 pub use kernel::real::Real;
 pub use problem::Problem;

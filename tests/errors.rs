@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover::{
-    Contracted, Cost, Dense, Entropic, Epsilon, Error, Euclidean, Exact, FromFn, Marginals,
-    NetworkSimplex, Newton, PointCloud, Potentials, Problem, Real, Side, Sinkhorn, Slack, Solution,
+    Cost, Dense, Entropic, Epsilon, Error, Euclidean, Exact, FromFn, Marginals, NetworkSimplex,
+    Newton, PointCloud, Potentials, Problem, Real, ShortestPaths, Side, Sinkhorn, Slack, Solution,
     SquaredEuclidean,
 };
 
@@ -18,7 +18,7 @@ fn everybody<'p, T: Real>(problem: &'p Problem<T, &'p dyn Cost<T>>) -> Vec<Answe
         Newton::new(0.1).solve(problem),
         Entropic::new(0.1).solve(problem),
         NetworkSimplex::new().solve(problem),
-        Contracted::new().solve(problem),
+        ShortestPaths::new().solve(problem),
         Exact::new().solve(problem),
     ]
 }
@@ -252,7 +252,7 @@ fn a_start_is_judged_by_one_rule() {
             Newton::new(0.1).solve_from(&problem, &start).err(),
             Entropic::new(0.1).solve_from(&problem, &start).err(),
             NetworkSimplex::new().solve_from(&problem, &start).err(),
-            Contracted::new().solve_from(&problem, &start).err(),
+            ShortestPaths::new().solve_from(&problem, &start).err(),
             Exact::new().solve_from(&problem, &start).err(),
         ];
         let first = errors[0].clone().unwrap();
@@ -262,7 +262,7 @@ fn a_start_is_judged_by_one_rule() {
     }
     // −∞ says nothing, and the rows' side is not read.
     let start = wrong(vec![f64::NEG_INFINITY; k]);
-    assert!(Contracted::new().solve_from(&problem, &start).is_ok());
+    assert!(ShortestPaths::new().solve_from(&problem, &start).is_ok());
     assert!(Entropic::new(0.1).solve_from(&problem, &start).is_ok());
 }
 

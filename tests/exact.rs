@@ -3,7 +3,7 @@
 
 use core::ops::ControlFlow;
 
-use earthmover::{Dense, Error, Exact, Marginals, Problem, Slack, Status, Way};
+use earthmover::{Algorithm, Dense, Error, Exact, Marginals, Problem, Slack, Status};
 
 fn costs(n: usize, k: usize) -> Vec<f64> {
     (0..n * k)
@@ -36,12 +36,12 @@ fn ways_agree_on_every_shape() {
         let masses = Marginals::with_slack(&a, &b, slack).unwrap();
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
         let price = |way| {
-            let solution = Exact::new().way(way).solve(&problem).unwrap();
+            let solution = Exact::new().algorithm(way).solve(&problem).unwrap();
             assert!(solution.certificate().gap().abs() <= 1e-12 * (n + k) as f64);
             solution.objective()
         };
-        let optimum = price(Way::Simplex);
-        for way in [Way::Auto, Way::Contracted] {
+        let optimum = price(Algorithm::NetworkSimplex);
+        for way in [Algorithm::Auto, Algorithm::ShortestPaths] {
             assert!(
                 (price(way) - optimum).abs() <= 1e-10 * (1.0 + optimum),
                 "{n}×{k}"
@@ -56,8 +56,8 @@ fn ways_agree_on_what_cannot_be_done() {
     let cost = [0.0, inf, 0.0, inf, 0.0, 0.0];
     let masses = Marginals::balanced(&[1.0, 1.0, 1.0], &[1.0, 2.0]).unwrap();
     let problem = Problem::new(Dense::new(&cost, 3, 2).unwrap(), masses).unwrap();
-    for way in [Way::Simplex, Way::Contracted] {
-        let error = Exact::new().way(way).solve(&problem).unwrap_err();
+    for way in [Algorithm::NetworkSimplex, Algorithm::ShortestPaths] {
+        let error = Exact::new().algorithm(way).solve(&problem).unwrap_err();
         assert_eq!(
             error,
             Error::Infeasible {
@@ -77,9 +77,9 @@ fn options_reach_either_way() {
         Marginals::uniform(n, k).unwrap(),
     )
     .unwrap();
-    for way in [Way::Simplex, Way::Contracted] {
+    for way in [Algorithm::NetworkSimplex, Algorithm::ShortestPaths] {
         let capped = Exact::new()
-            .way(way)
+            .algorithm(way)
             .max_iterations(1)
             .solve(&problem)
             .unwrap();
@@ -88,14 +88,14 @@ fn options_reach_either_way() {
             (Status::IterationLimit, 1)
         );
         let stopped = Exact::new()
-            .way(way)
+            .algorithm(way)
             .on_progress(|_| ControlFlow::Break(()))
             .solve(&problem)
             .unwrap();
         assert_ne!(stopped.status(), Status::IterationLimit);
-        let best = Exact::new().way(way).solve(&problem).unwrap();
+        let best = Exact::new().algorithm(way).solve(&problem).unwrap();
         let again = Exact::new()
-            .way(way)
+            .algorithm(way)
             .solve_from(&problem, best.potentials())
             .unwrap();
         assert!((again.objective() - best.objective()).abs() <= 1e-12);
@@ -119,7 +119,10 @@ fn a_trial_that_runs_out_is_taken_over() {
         Marginals::uniform(n, k).unwrap(),
     )
     .unwrap();
-    let simplex = Exact::new().way(Way::Simplex).solve(&problem).unwrap();
+    let simplex = Exact::new()
+        .algorithm(Algorithm::NetworkSimplex)
+        .solve(&problem)
+        .unwrap();
     let auto = Exact::new().solve(&problem).unwrap();
     assert_eq!(auto.status(), Status::Converged);
     assert!(auto.certificate().relative_gap().abs() < 1e-12);

@@ -20,15 +20,15 @@ use earthmover::{Dense, Error, FromFn, Status};
 use microlp::{ComparisonOp, OptimizationDirection, Variable};
 use proptest::prelude::*;
 
-#[path = "common/dice.rs"]
-mod dice;
+#[path = "common/rng.rs"]
+mod rng;
 
-use dice::Dice;
+use rng::Rng;
 
 /// From −`scale` to `scale`; an integer half of the time, for ties and degeneracy.
-fn number(dice: &mut Dice, scale: f64) -> f64 {
-    let x = (2.0 * dice.unit() - 1.0) * scale;
-    if dice.below(2) == 0 { x.round() } else { x }
+fn number(rng: &mut Rng, scale: f64) -> f64 {
+    let x = (2.0 * rng.unit() - 1.0) * scale;
+    if rng.below(2) == 0 { x.round() } else { x }
 }
 
 /// One arc as plain data: from, to, cost, bounds.
@@ -97,7 +97,7 @@ fn assert_proved(supply: &[f64], lines: &[Line], solution: &FlowSolution) {
 }
 
 /// A random network around a feasible flow, so that it has an answer.
-fn feasible_network(random: &mut Dice, nodes: usize, arcs: usize) -> (Vec<f64>, Vec<Line>) {
+fn feasible_network(random: &mut Rng, nodes: usize, arcs: usize) -> (Vec<f64>, Vec<Line>) {
     let mut supply = vec![0.0; nodes];
     let mut lines = Vec::new();
     for _ in 0..arcs {
@@ -119,7 +119,7 @@ fn feasible_network(random: &mut Dice, nodes: usize, arcs: usize) -> (Vec<f64>, 
 
 #[test]
 fn random_networks_match_an_lp_solver() {
-    let mut random = Dice(1);
+    let mut random = Rng(1);
     let mut compared = 0;
     for _ in 0..400 {
         let (nodes, arcs) = (1 + random.below(8), random.below(25));
@@ -141,7 +141,7 @@ fn random_networks_match_an_lp_solver() {
 
 #[test]
 fn infeasible_and_unbounded_are_told_as_an_lp_solver_tells_them() {
-    let mut random = Dice(2);
+    let mut random = Rng(2);
     let mut seen = [0; 3];
     for _ in 0..600 {
         let nodes = 2 + random.below(5);
@@ -203,7 +203,7 @@ fn an_assignment_problem_with_many_ties_does_not_cycle() {
 fn a_torus_of_narrow_arcs_is_proved_optimal() {
     // Deep trees, many arcs at their upper bounds.
     let n = 30;
-    let mut random = Dice(3);
+    let mut random = Rng(3);
     let mut lines = Vec::new();
     for r in 0..n {
         for c in 0..n {
@@ -451,7 +451,7 @@ impl Case {
 }
 
 /// Bounds that allow `x`.
-fn around(random: &mut Dice, x: f64) -> Bounds {
+fn around(random: &mut Rng, x: f64) -> Bounds {
     let (below, above) = (number(random, 1.0).abs(), number(random, 1.0).abs());
     Bounds {
         lower: [0.0, x, (x - below).max(0.0)][random.below(3)],
@@ -460,7 +460,7 @@ fn around(random: &mut Dice, x: f64) -> Bounds {
 }
 
 /// A case around a random plan, so that it has an answer.
-fn feasible_case(random: &mut Dice, n: usize, k: usize) -> Case {
+fn feasible_case(random: &mut Rng, n: usize, k: usize) -> Case {
     let cap = [f64::INFINITY, 1.0][random.below(2)];
     let (mut cost, mut plan) = (Vec::new(), Vec::new());
     for _ in 0..n * k {
@@ -499,7 +499,7 @@ fn feasible_case(random: &mut Dice, n: usize, k: usize) -> Case {
 
 #[test]
 fn bounded_transport_matches_an_lp_solver() {
-    let mut random = Dice(4);
+    let mut random = Rng(4);
     let mut compared = 0;
     for _ in 0..300 {
         let (n, k) = (1 + random.below(6), 1 + random.below(6));
@@ -522,7 +522,7 @@ fn bounded_transport_matches_an_lp_solver() {
 fn multi_label_allocation_matches_an_lp_solver() {
     // At most 3 labels for each example, none twice; classes bounded from both sides.
     let (n, k) = (12, 6);
-    let mut random = Dice(5);
+    let mut random = Rng(5);
     for _ in 0..20 {
         let case = Case {
             cost: (0..n * k).map(|_| -random.unit().ln()).collect(),
@@ -540,7 +540,7 @@ fn multi_label_allocation_matches_an_lp_solver() {
 
 #[test]
 fn a_price_is_what_the_bound_is_worth() {
-    let mut random = Dice(6);
+    let mut random = Rng(6);
     let (n, k) = (20, 4);
     let mut cols = vec![Bounds::from(..); k];
     (cols[0], cols[1]) = (Bounds::from(..=4.5), Bounds::from(6.3..));
@@ -617,19 +617,19 @@ fn bounded_transport_refuses_what_it_cannot_answer() {
 proptest! {
     #[test]
     fn any_feasible_network_is_proved_optimal(seed: u64, nodes in 1usize..30, arcs in 0usize..120) {
-        let (supply, lines) = feasible_network(&mut Dice(seed), nodes, arcs);
+        let (supply, lines) = feasible_network(&mut Rng(seed), nodes, arcs);
         assert_proved(&supply, &lines, &solve(&supply, &lines).unwrap());
     }
 
     #[test]
     fn any_feasible_transport_is_proved_optimal(seed: u64, n in 1usize..25, k in 1usize..9) {
-        let case = feasible_case(&mut Dice(seed), n, k);
+        let case = feasible_case(&mut Rng(seed), n, k);
         case.assert_answer(&case.solve().unwrap());
     }
 
     #[test]
     fn the_order_of_the_arcs_does_not_change_the_optimum(seed: u64, nodes in 2usize..10) {
-        let (supply, mut lines) = feasible_network(&mut Dice(seed), nodes, 5 * nodes);
+        let (supply, mut lines) = feasible_network(&mut Rng(seed), nodes, 5 * nodes);
         let one = solve(&supply, &lines).unwrap().cost();
         lines.reverse();
         let other = solve(&supply, &lines).unwrap().cost();
@@ -639,7 +639,7 @@ proptest! {
 
 /// Label allocation with bounds on classes, on a group of them and on the mass.
 fn allocation(n: usize, k: usize, rho: f64) -> BoundedSolution {
-    let mut random = Dice(7);
+    let mut random = Rng(7);
     let mut costs = Vec::with_capacity(n * k);
     for _ in 0..n {
         let logits: Vec<f64> = (0..k).map(|_| 6.0 * random.unit()).collect();

@@ -3,10 +3,10 @@
 
 use earthmover::{Dense, Error, Incremental, Marginals, Newton, Problem, Real, Slack, Status};
 
-#[path = "common/dice.rs"]
-mod dice;
+#[path = "common/rng.rs"]
+mod rng;
 
-use dice::{Dice, label_allocation};
+use rng::{Rng, label_allocation};
 
 /// The violation by definition: every entry in f64, no lists, no maintained sums.
 fn true_violation<T: Real>(problem: &Incremental<T>) -> f64 {
@@ -43,7 +43,7 @@ fn true_violation<T: Real>(problem: &Incremental<T>) -> f64 {
 
 fn training<T: Real>(k: usize, epsilon: f64, tolerance: f64, steps: usize) -> usize {
     let n = 2_000;
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let flat = vec![T::narrow((k as f64).ln()); n * k];
     let mut problem = Incremental::new(flat, label_allocation(n, k, 0.0), epsilon).unwrap();
     let mut idle = 0;
@@ -52,7 +52,7 @@ fn training<T: Real>(k: usize, epsilon: f64, tolerance: f64, steps: usize) -> us
         let rows: Vec<usize> = (0..40).map(|r| (step * 37 + r * 50 + r / 40) % n).collect();
         let costs: Vec<T> = rows
             .iter()
-            .flat_map(|_| dice.surprisals(k))
+            .flat_map(|_| rng.surprisals(k))
             .map(T::narrow)
             .collect();
         problem.replace_rows(&rows, &costs).unwrap();
@@ -86,8 +86,8 @@ fn tight_tolerances_hold_at_every_step() {
 #[test]
 fn agrees_with_a_solve_from_scratch() {
     let (n, k) = (500, 7);
-    let mut dice = Dice(3);
-    let costs: Vec<f64> = (0..n).flat_map(|_| dice.surprisals(k)).collect();
+    let mut rng = Rng(3);
+    let costs: Vec<f64> = (0..n).flat_map(|_| rng.surprisals(k)).collect();
     let marginals = label_allocation(n, k, 0.6);
     let mut problem = Incremental::new(vec![1.0; n * k], marginals.clone(), 0.05).unwrap();
     assert!(problem.solve(1e-9).unwrap().status.is_converged());
@@ -147,8 +147,8 @@ fn bad_rows_change_nothing() {
 #[test]
 fn a_checkpoint_goes_on_bit_for_bit() {
     let (n, k) = (600, 6);
-    let mut dice = Dice(11);
-    let masses: Vec<f64> = (0..n).map(|_| 0.3 + dice.unit()).collect();
+    let mut rng = Rng(11);
+    let masses: Vec<f64> = (0..n).map(|_| 0.3 + rng.unit()).collect();
     let supply: f64 = masses.iter().sum();
     let marginals = |rho: f64| {
         let slack = Slack {
@@ -165,7 +165,7 @@ fn a_checkpoint_goes_on_bit_for_bit() {
         let rows: Vec<usize> = (0..20).map(|r| (step * 37 + r * 29) % n).collect();
         let costs: Vec<f32> = rows
             .iter()
-            .flat_map(|_| dice.surprisals(k))
+            .flat_map(|_| rng.surprisals(k))
             .map(|c| c as f32)
             .collect();
         for problem in [Some(&mut straight), resumed.as_mut()]

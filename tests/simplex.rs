@@ -18,10 +18,10 @@ use earthmover::{
     Potentials, Problem, Real, Side, Slack, Solution, SquaredEuclidean, Start, Status,
 };
 
-#[path = "common/dice.rs"]
-mod dice;
+#[path = "common/rng.rs"]
+mod rng;
 
-use dice::Dice;
+use rng::Rng;
 
 /// The optimum by microlp; `None` where infeasible.
 fn oracle(cost: &[f64], marginals: &Marginals) -> Option<f64> {
@@ -95,26 +95,26 @@ fn assert_optimal<T: Real, C: Cost<T>>(solution: &Solution<'_, T, C>, problem: &
 
 #[test]
 fn agrees_with_an_lp_solver_on_small_problems_of_every_kind() {
-    let mut dice = Dice(1);
+    let mut rng = Rng(1);
     let (mut feasible, mut infeasible) = (0, 0);
     for round in 0..600 {
-        let (n, k) = (1 + dice.below(7), 1 + dice.below(7));
+        let (n, k) = (1 + rng.below(7), 1 + rng.below(7));
         let forbid = round % 3 == 0;
         let ties = round % 2 == 0;
         let cost: Vec<f64> = (0..n * k)
-            .map(|_| match dice.below(5) {
+            .map(|_| match rng.below(5) {
                 0 if forbid => f64::INFINITY,
-                _ if ties => dice.below(4) as f64,
-                _ => dice.unit() * 2.0 - 0.5,
+                _ if ties => rng.below(4) as f64,
+                _ => rng.unit() * 2.0 - 0.5,
             })
             .collect();
-        let (a, b) = (dice.masses(n, true), dice.masses(k, true));
+        let (a, b) = (rng.masses(n, true), rng.masses(k, true));
         let marginals = match round % 4 {
             0 => Marginals::balanced(&a, &b),
-            1 => Marginals::bounded(&a, &b, 0.6 * dice.unit()),
-            2 => Marginals::partial(&a, &b, 0.9 * dice.unit()),
+            1 => Marginals::bounded(&a, &b, 0.6 * rng.unit()),
+            2 => Marginals::partial(&a, &b, 0.9 * rng.unit()),
             _ => {
-                let (row, col) = (dice.unit(), dice.below(2) as f64);
+                let (row, col) = (rng.unit(), rng.below(2) as f64);
                 let scale = (1.0 + row - col).max(0.0);
                 let b: Vec<f64> = b.iter().map(|x| x * scale).collect();
                 Marginals::with_slack(
@@ -123,9 +123,9 @@ fn agrees_with_an_lp_solver_on_small_problems_of_every_kind() {
                     Slack {
                         row,
                         col,
-                        row_cost: dice.unit(),
-                        col_cost: -dice.unit(),
-                        corner_cost: dice.unit(),
+                        row_cost: rng.unit(),
+                        col_cost: -rng.unit(),
+                        corner_cost: rng.unit(),
                     },
                 )
             }
@@ -176,11 +176,11 @@ fn agrees_with_all_permutations_on_assignments_with_huge_ranges() {
         }
         best
     }
-    let mut dice = Dice(2);
+    let mut rng = Rng(2);
     for round in 0..200 {
-        let n = 1 + dice.below(7);
+        let n = 1 + rng.below(7);
         let cost: Vec<f64> = (0..n * n)
-            .map(|_| 10f64.powf(24.0 * dice.unit() - 12.0))
+            .map(|_| 10f64.powf(24.0 * rng.unit() - 12.0))
             .collect();
         let expected = cheapest(&cost, n, 0, &mut vec![false; n]);
         let problem = Problem::new(
@@ -309,8 +309,8 @@ fn bad_costs_and_blocked_masses_are_named() {
     assert_eq!(solve(&[0.0, 1.0, inf, inf], &[1.0, 0.0], &half), None);
 }
 
-fn plane(dice: &mut Dice, n: usize) -> Vec<f64> {
-    (0..2 * n).map(|_| dice.unit()).collect()
+fn plane(rng: &mut Rng, n: usize) -> Vec<f64> {
+    (0..2 * n).map(|_| rng.unit()).collect()
 }
 
 fn squared(x: &[f64], y: &[f64]) -> Vec<f64> {
@@ -322,12 +322,12 @@ fn squared(x: &[f64], y: &[f64]) -> Vec<f64> {
 
 #[test]
 fn degenerate_assignments_end_and_are_certified() {
-    let mut dice = Dice(3);
+    let mut rng = Rng(3);
     let n = 300;
-    let random = squared(&plane(&mut dice, n), &plane(&mut dice, n));
-    let tied: Vec<f64> = (0..n * n).map(|_| dice.below(3) as f64).collect();
-    let mut duplicated = plane(&mut dice, 10).repeat(n / 10);
-    let copies = squared(&duplicated, &plane(&mut dice, n));
+    let random = squared(&plane(&mut rng, n), &plane(&mut rng, n));
+    let tied: Vec<f64> = (0..n * n).map(|_| rng.below(3) as f64).collect();
+    let mut duplicated = plane(&mut rng, 10).repeat(n / 10);
+    let copies = squared(&duplicated, &plane(&mut rng, n));
     duplicated.truncate(2 * n);
     let itself = squared(&duplicated, &duplicated);
     for cost in [&random, &tied, &copies, &itself] {
@@ -345,15 +345,15 @@ fn degenerate_assignments_end_and_are_certified() {
 
 #[test]
 fn oblong_heavy_tailed_and_f32() {
-    let mut dice = Dice(4);
+    let mut rng = Rng(4);
     for (n, k) in [(40, 300), (300, 40), (500, 2), (2, 500), (151, 97)] {
-        let cost = squared(&plane(&mut dice, n), &plane(&mut dice, k));
-        let heavy = |dice: &mut Dice, n: usize| {
-            let m: Vec<f64> = (0..n).map(|_| dice.unit().powi(-2)).collect();
+        let cost = squared(&plane(&mut rng, n), &plane(&mut rng, k));
+        let heavy = |rng: &mut Rng, n: usize| {
+            let m: Vec<f64> = (0..n).map(|_| rng.unit().powi(-2)).collect();
             let total: f64 = m.iter().sum();
             m.iter().map(|x| x / total).collect::<Vec<_>>()
         };
-        let marginals = Marginals::balanced(&heavy(&mut dice, n), &heavy(&mut dice, k)).unwrap();
+        let marginals = Marginals::balanced(&heavy(&mut rng, n), &heavy(&mut rng, k)).unwrap();
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), marginals.clone()).unwrap();
         let wide = NetworkSimplex::new().solve(&problem).unwrap();
         assert_optimal(&wide, &problem);
@@ -367,9 +367,9 @@ fn oblong_heavy_tailed_and_f32() {
 
 #[test]
 fn closures_and_slices_give_the_same_answer() {
-    let mut dice = Dice(5);
+    let mut rng = Rng(5);
     let (n, k) = (70, 90);
-    let cost = squared(&plane(&mut dice, n), &plane(&mut dice, k));
+    let cost = squared(&plane(&mut rng, n), &plane(&mut rng, k));
     let marginals = Marginals::bounded(&vec![1.0; n], &vec![1.5; k], 50.0).unwrap();
     let dense = Problem::new(Dense::new(&cost, n, k).unwrap(), marginals.clone()).unwrap();
     let lazy = Problem::new(
@@ -388,12 +388,12 @@ fn closures_and_slices_give_the_same_answer() {
 
 #[test]
 fn caps_and_callbacks_stop_with_a_feasible_plan() {
-    let mut dice = Dice(6);
+    let mut rng = Rng(6);
     let n = 200;
-    let cost = squared(&plane(&mut dice, n), &plane(&mut dice, n));
+    let cost = squared(&plane(&mut rng, n), &plane(&mut rng, n));
     let problem = Problem::new(
         Dense::new(&cost, n, n).unwrap(),
-        Marginals::balanced(&dice.masses(n, false), &dice.masses(n, false)).unwrap(),
+        Marginals::balanced(&rng.masses(n, false), &rng.masses(n, false)).unwrap(),
     )
     .unwrap();
     let full = NetworkSimplex::new().solve(&problem).unwrap();
@@ -426,13 +426,13 @@ fn caps_and_callbacks_stop_with_a_feasible_plan() {
 
 #[test]
 fn a_warm_start_from_the_answer_has_hardly_a_pivot_left() {
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let n = 200;
-    let cost = squared(&plane(&mut dice, n), &plane(&mut dice, n));
+    let cost = squared(&plane(&mut rng, n), &plane(&mut rng, n));
     for marginals in [
         Marginals::uniform(n, n).unwrap(),
-        Marginals::balanced(&dice.masses(n, true), &dice.masses(n, true)).unwrap(),
-        Marginals::bounded(&dice.masses(n, true), &dice.masses(n, false), 0.7).unwrap(),
+        Marginals::balanced(&rng.masses(n, true), &rng.masses(n, true)).unwrap(),
+        Marginals::bounded(&rng.masses(n, true), &rng.masses(n, false), 0.7).unwrap(),
     ] {
         let problem = Problem::new(Dense::new(&cost, n, n).unwrap(), marginals).unwrap();
         let cold = NetworkSimplex::new().solve(&problem).unwrap();
@@ -449,10 +449,7 @@ fn a_warm_start_from_the_answer_has_hardly_a_pivot_left() {
         assert!((warm.objective() - cold.objective()).abs() <= 1e-13 * cold.objective());
         // Prices that are nearly right are worth something, too.
         let mut nearly = cold.potentials().clone();
-        nearly
-            .cols
-            .iter_mut()
-            .for_each(|g| *g += 1e-6 * dice.unit());
+        nearly.cols.iter_mut().for_each(|g| *g += 1e-6 * rng.unit());
         let solver = NetworkSimplex::new();
         let again = solver.solve_from(&problem, &nearly).unwrap();
         assert_optimal(&again, &problem);
@@ -495,17 +492,17 @@ fn potentials_that_do_not_fit_are_refused() {
 
 #[test]
 fn coarse_to_fine_gives_the_exact_answer() {
-    let mut dice = Dice(8);
+    let mut rng = Rng(8);
     let shapes = [(700, 700), (530, 1400), (1100, 600)];
     for (round, (n, k)) in shapes.into_iter().enumerate() {
-        let (mut x, y) = (plane(&mut dice, n), plane(&mut dice, k));
+        let (mut x, y) = (plane(&mut rng, n), plane(&mut rng, k));
         if round == 1 {
             x = x[..100].repeat(n / 50 + 1)[..2 * n].to_vec(); // duplicates
         }
         let marginals = match round {
             0 => Marginals::uniform(n, k).unwrap(),
-            1 => Marginals::balanced(&dice.masses(n, true), &dice.masses(k, true)).unwrap(),
-            _ => Marginals::bounded(&dice.masses(n, false), &dice.masses(k, true), 0.8).unwrap(),
+            1 => Marginals::balanced(&rng.masses(n, true), &rng.masses(k, true)).unwrap(),
+            _ => Marginals::bounded(&rng.masses(n, false), &rng.masses(k, true), 0.8).unwrap(),
         };
         let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
         let problem = Problem::new(cloud, marginals).unwrap();
@@ -526,14 +523,14 @@ fn coarse_to_fine_gives_the_exact_answer() {
 
 #[test]
 fn coarse_to_fine_copes_with_odd_metrics_and_few_points() {
-    let mut dice = Dice(9);
+    let mut rng = Rng(9);
     // Pairs further than 0.4 apart are forbidden.
     let near = MetricFn(|x: &[f64], y: &[f64]| {
         let far = (x[0] - y[0]).hypot(x[1] - y[1]);
         if far < 0.4 { far } else { f64::INFINITY }
     });
     let n = 600;
-    let (x, y) = (plane(&mut dice, n), plane(&mut dice, n));
+    let (x, y) = (plane(&mut rng, n), plane(&mut rng, n));
     let cloud = PointCloud::new(&x, &y, 2, near).unwrap();
     let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap()).unwrap();
     let solution = NetworkSimplex::new().solve(&problem).unwrap();

@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use earthmover::{
-    Cost, Dense, Exact, NetworkSimplex, PointCloud, Problem, SquaredEuclidean, Start, Way,
+    Algorithm, Cost, Dense, Exact, NetworkSimplex, PointCloud, Problem, SquaredEuclidean, Start,
 };
 use shapes::{Case, Costs};
 
@@ -106,8 +106,12 @@ fn time<C: Cost<f64>>(name: &str, way: &str, settings: &Settings, case: &Case, c
     let problem = Problem::new(cost, case.marginals.clone()).unwrap();
     let solve = || match way {
         "auto" => Exact::new().solve(&problem),
-        "contracted" => Exact::new().way(Way::Contracted).solve(&problem),
-        "simplex" => Exact::new().way(Way::Simplex).solve(&problem),
+        "contracted" => Exact::new()
+            .algorithm(Algorithm::ShortestPaths)
+            .solve(&problem),
+        "simplex" => Exact::new()
+            .algorithm(Algorithm::NetworkSimplex)
+            .solve(&problem),
         "row-minimum" => NetworkSimplex::new()
             .start(Start::RowMinimum)
             .solve(&problem),

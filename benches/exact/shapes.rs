@@ -13,11 +13,11 @@ use std::str::FromStr;
 
 use earthmover::{Marginals, Slack};
 
-#[path = "../../tests/common/dice.rs"]
+#[path = "../../tests/common/rng.rs"]
 #[allow(dead_code)]
-mod dice;
+mod rng;
 
-use dice::Dice;
+use rng::Rng;
 
 /// How masses are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,9 +77,9 @@ fn squared(rows: &[f64], cols: &[f64], dimension: usize) -> Vec<f64> {
 }
 
 /// Draws shapes.
-pub struct Rng(Dice);
+pub struct Draw(Rng);
 
-impl Rng {
+impl Draw {
     /// Uniform in (0, 1).
     fn uniform(&mut self) -> f64 {
         ((self.0.bits() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
@@ -130,7 +130,7 @@ impl FromStr for Case {
         let wrong = || format!("{name}: not a shape");
         let mut words = name.split(':');
         let kind = words.next().ok_or_else(wrong)?;
-        let mut rng = Rng(Dice(2026));
+        let mut rng = Draw(Rng(2026));
         let mut number = |name: &str| -> Result<f64, String> {
             let word = words.next().ok_or_else(|| format!("no {name} given"))?;
             word.parse().map_err(|e| format!("{name}: {e}"))
@@ -186,7 +186,7 @@ impl FromStr for Case {
 
 /// The cost −log p of random class probabilities; every class may take 1 + n/k examples and a share ρ of
 /// all of them is placed.
-fn labels(rng: &mut Rng, n: usize, k: usize, rho: f64, skew: f64) -> Result<Case, String> {
+fn labels(rng: &mut Draw, n: usize, k: usize, rho: f64, skew: f64) -> Result<Case, String> {
     let mut cost = Vec::with_capacity(n * k);
     for _ in 0..n {
         let tilt = |j: usize| skew * (2.0 * j as f64 / (k.max(2) - 1) as f64 - 1.0);

@@ -1,15 +1,15 @@
 //! The sweep kernels, each ready to be run again and again, with its first answer already checked.
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
-#[path = "../../tests/common/dice.rs"]
-mod dice;
+#[path = "../../tests/common/rng.rs"]
+mod rng;
 
 use std::fmt;
 
-use earthmover::sweep::{Absorbed, Backend, Scaling, Streamed, conformance};
+use earthmover::sweep::{Backend, DualPoint, Stabilised, Streamed, conformance};
 use earthmover::{Cost, Dense, PointCloud, Problem, Real, SquaredEuclidean};
 
-use dice::{Dice, distances, label_allocation};
+use rng::{Rng, distances, label_allocation};
 
 /// Whoever is handed one run of a kernel, to repeat it as often as he likes.
 pub type Measure<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
@@ -88,67 +88,67 @@ fn narrow<T: Real>(numbers: &[f64]) -> Vec<T> {
 }
 
 fn square<T: Real>(absorbed: bool, measure: Measure<'_>) {
-    let mut dice = Dice(1);
-    let costs = narrow::<T>(&distances(&mut dice, SIDE, SIDE));
+    let mut rng = Rng(1);
+    let costs = narrow::<T>(&distances(&mut rng, SIDE, SIDE));
     let cost = Dense::new(&costs, SIDE, SIDE).unwrap();
     let marginals = earthmover::Marginals::uniform(SIDE, SIDE).unwrap();
     let problem = Problem::new(cost, marginals).unwrap();
     if absorbed {
         let masses = problem.marginals().rows();
-        let mut backend = Absorbed::new(problem.cost(), masses);
-        run(&mut backend, &problem, &mut dice, measure);
+        let mut backend = Stabilised::new(problem.cost(), masses);
+        run(&mut backend, &problem, &mut rng, measure);
     } else {
-        streamed(&problem, &mut dice, measure);
+        streamed(&problem, &mut rng, measure);
     }
 }
 
 fn tall<T: Real>(measure: Measure<'_>) {
-    let mut dice = Dice(2);
+    let mut rng = Rng(2);
     let (n, k) = TALL;
-    let costs: Vec<f64> = (0..n).flat_map(|_| dice.surprisals(k)).collect();
+    let costs: Vec<f64> = (0..n).flat_map(|_| rng.surprisals(k)).collect();
     let costs = narrow::<T>(&costs);
     let problem = Problem::new(
         Dense::new(&costs, n, k).unwrap(),
         label_allocation(n, k, 0.5),
     )
     .unwrap();
-    streamed(&problem, &mut dice, measure);
+    streamed(&problem, &mut rng, measure);
 }
 
 fn points<T: Real>(measure: Measure<'_>) {
-    let mut dice = Dice(3);
-    let (x, y) = (dice.units(3 * SIDE), dice.units(3 * SIDE));
+    let mut rng = Rng(3);
+    let (x, y) = (rng.units(3 * SIDE), rng.units(3 * SIDE));
     let (x, y) = (narrow::<T>(&x), narrow::<T>(&y));
     let cloud = PointCloud::new(&x, &y, 3, SquaredEuclidean).unwrap();
     let problem = Problem::new(cloud, earthmover::Marginals::uniform(SIDE, SIDE).unwrap()).unwrap();
-    streamed(&problem, &mut dice, measure);
+    streamed(&problem, &mut rng, measure);
 }
 
-fn streamed<T: Real, C: Cost<T>>(problem: &Problem<T, C>, dice: &mut Dice, measure: Measure<'_>) {
+fn streamed<T: Real, C: Cost<T>>(problem: &Problem<T, C>, rng: &mut Rng, measure: Measure<'_>) {
     let masses = problem.marginals().rows();
     let mut backend = Streamed::new(problem.cost(), masses);
-    run(&mut backend, problem, dice, measure);
+    run(&mut backend, problem, rng, measure);
 }
 
 /// Checks one sweep against the definition, then hands sweeps at alternating potentials to `measure`.
 fn run<T: Real, C: Cost<T>>(
     backend: &mut dyn Backend,
     problem: &Problem<T, C>,
-    dice: &mut Dice,
+    rng: &mut Rng,
     measure: Measure<'_>,
 ) {
     let k = problem.cols();
-    let here: Vec<f64> = (0..k).map(|_| 0.1 * dice.unit()).collect();
+    let here: Vec<f64> = (0..k).map(|_| 0.1 * rng.unit()).collect();
     let there: Vec<f64> = here
         .iter()
-        .map(|g| g + 0.01 * EPSILON * dice.unit())
+        .map(|g| g + 0.01 * EPSILON * rng.unit())
         .collect();
     let slack = if problem.marginals().slack().col > 0.0 {
         0.0
     } else {
         f64::NEG_INFINITY
     };
-    let at = |cols| Scaling {
+    let at = |cols| DualPoint {
         epsilon: EPSILON,
         cols,
         slack,

@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use earthmover::{
-    Contracted, Dense, Entropic, Epsilon, Error, Exact, Marginals, NetworkSimplex, Newton, Problem,
-    Progress, Real, Sinkhorn, Slack, Solution, Start, Status, Way,
+    ShortestPaths, Dense, Entropic, Epsilon, Error, Exact, Marginals, NetworkSimplex, Newton, Problem,
+    Progress, Real, Sinkhorn, Slack, Solution, Start, Status, Algorithm,
 };
 
 use crate::{LONGEST, came_to, readable};
@@ -264,7 +264,7 @@ impl Question {
             factor: 4.0,
         };
         let start = [Start::Auto, Start::RowMinimum, Start::Multiscale][usize::from(taste) % 3];
-        let way = [Way::Auto, Way::Simplex, Way::Contracted][usize::from(taste / 3) % 3];
+        let way = [Algorithm::Auto, Algorithm::NetworkSimplex, Algorithm::ShortestPaths][usize::from(taste / 3) % 3];
         match self.solver {
             0 if taste & 1 == 0 => {
                 entropic!(Sinkhorn::new(epsilon).acceleration(usize::from(taste >> 4)))
@@ -273,8 +273,8 @@ impl Question {
             1 => entropic!(Newton::new(epsilon)),
             2 => entropic!(Entropic::new(epsilon)),
             3 => exact!(NetworkSimplex::new().start(start)),
-            4 => exact!(Contracted::new()),
-            _ => exact!(Exact::new().way(way).start(start)),
+            4 => exact!(ShortestPaths::new()),
+            _ => exact!(Exact::new().algorithm(way).start(start)),
         }
     }
 

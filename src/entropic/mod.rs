@@ -36,8 +36,8 @@ use core::ops::ControlFlow;
 use core::time::Duration;
 
 use crate::cost::Transposed;
-use crate::entropic::probe::Outlook;
-use crate::entropic::transpose::turned_back;
+use crate::entropic::probe::CostProbe;
+use crate::entropic::transpose::transposed_back;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
@@ -139,19 +139,19 @@ impl Entropic {
         if small > Self::MANY {
             return Choice::Sinkhorn;
         }
-        let outlook = if cols <= rows {
-            Outlook::new(problem.cost(), self.epsilon)
+        let probe = if cols <= rows {
+            CostProbe::new(problem.cost(), self.epsilon)
         } else {
-            Outlook::new(&Transposed(problem.cost()), self.epsilon)
+            CostProbe::new(&Transposed(problem.cost()), self.epsilon)
         };
         let (k, n) = (small as f64, large as f64);
         let tall = small <= Self::FEW || (n >= TALL * k && k * k <= 150.0 * n);
-        if tall && outlook.is_sharp() {
+        if tall && probe.is_near_deterministic() {
             return Choice::Newton;
         }
         let stored = problem.cost().is_stored();
         let sweep = n * k * if stored { STORED } else { COMPUTED };
-        let curvature = outlook.visible * outlook.visible;
+        let curvature = probe.visible * probe.visible;
         let newton = STEPS * (n * (2.0 * k + 2.0 * curvature) + k * k * k / 3.0);
         Choice::Trial((newton / sweep) as usize)
     }
@@ -228,7 +228,7 @@ impl Entropic {
             let other = self
                 .sinkhorn_first(&turned, choice, &survey, &guard)
                 .map_err(Error::transposed)?;
-            return turned_back(problem, &survey, self.tolerance, other);
+            return transposed_back(problem, &survey, self.tolerance, other);
         }
         self.sinkhorn_first(problem, choice, &survey, &guard)
     }
@@ -284,7 +284,7 @@ impl Entropic {
 
     /// Sinkhorn, annealed where ε is far below what the costs span.
     fn annealed<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Sinkhorn {
-        let from = Outlook::new(problem.cost(), self.epsilon).spread / FAR;
+        let from = CostProbe::new(problem.cost(), self.epsilon).spread / FAR;
         if from > self.epsilon && from <= 1e300 {
             let epsilon = Epsilon::Annealed {
                 from,

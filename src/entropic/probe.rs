@@ -13,14 +13,14 @@ const VISIBLE: f64 = 14.0;
 
 /// How costs and ε compare in a typical row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outlook {
+pub(crate) struct CostProbe {
     /// Half the distance between a row's smallest and largest cost, prohibitive ones left out.
     pub(crate) spread: f64,
     /// Entries close enough to the row's best to carry visible mass.
     pub(crate) visible: f64,
 }
 
-impl Outlook {
+impl CostProbe {
     pub(crate) fn new<T: Real>(cost: &dyn Cost<T>, epsilon: f64) -> Self {
         let (n, k) = (cost.rows(), cost.cols());
         let rows = n.clamp(1, ROWS);
@@ -65,7 +65,7 @@ impl Outlook {
     }
 
     /// Whether the entries of most rows that matter are few enough for a list.
-    pub(crate) fn is_sharp(&self) -> bool {
+    pub(crate) fn is_near_deterministic(&self) -> bool {
         self.visible <= MOST as f64
     }
 
@@ -77,7 +77,7 @@ impl Outlook {
         masses: &[f64],
         faint: f64,
     ) -> Box<dyn Curvature + 'a> {
-        if !self.is_sharp() && cost.cols() < MOST_LINES {
+        if !self.is_near_deterministic() && cost.cols() < MOST_LINES {
             Box::new(Streamed::over(cost, masses))
         } else {
             Box::new(Active::new(cost, masses.to_vec(), faint))
@@ -146,31 +146,31 @@ mod tests {
     fn forbidden_pairs_span_nothing() {
         let inf = f64::INFINITY;
         let costs = [0.0, inf, 3.0, 1.0, 2.0, inf, inf, inf, inf];
-        let outlook = Outlook::new(&Dense::new(&costs, 3, 3).unwrap(), 0.01);
-        assert_eq!(outlook.spread, 0.5 * (3.0 + 1.0) / 3.0);
+        let probe = CostProbe::new(&Dense::new(&costs, 3, 3).unwrap(), 0.01);
+        assert_eq!(probe.spread, 0.5 * (3.0 + 1.0) / 3.0);
     }
 
     #[test]
     fn what_columns_cost_all_rows_alike_hides_nothing() {
         let (n, k) = (20, 8);
         let tilted: Vec<f64> = (0..n * k).map(|at| (at % k) as f64).collect();
-        let outlook = Outlook::new(&Dense::new(&tilted, n, k).unwrap(), 0.01);
-        assert_eq!(outlook.visible, k as f64);
-        assert_eq!(outlook.spread, 3.5);
+        let probe = CostProbe::new(&Dense::new(&tilted, n, k).unwrap(), 0.01);
+        assert_eq!(probe.visible, k as f64);
+        assert_eq!(probe.spread, 3.5);
 
         // A large number for every other pair changes nothing of that; nor does it where all but the best are large.
         for large in [1e5, 1e20, 1e200] {
             let patched: Vec<f64> = (0..n * k)
                 .map(|at| if at % 2 == 1 { large } else { tilted[at] })
                 .collect();
-            let outlook = Outlook::new(&Dense::new(&patched, n, k).unwrap(), 0.01);
-            assert_eq!((outlook.visible, outlook.spread), (4.0, 3.0));
+            let probe = CostProbe::new(&Dense::new(&patched, n, k).unwrap(), 0.01);
+            assert_eq!((probe.visible, probe.spread), (4.0, 3.0));
         }
 
         let diagonal: Vec<f64> = (0..n * k)
             .map(|at| f64::from(u8::from(at % k != at / k % k)))
             .collect();
-        let outlook = Outlook::new(&Dense::new(&diagonal, n, k).unwrap(), 0.01);
-        assert_eq!(outlook.visible, 1.0);
+        let probe = CostProbe::new(&Dense::new(&diagonal, n, k).unwrap(), 0.01);
+        assert_eq!(probe.visible, 1.0);
     }
 }

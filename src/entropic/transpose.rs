@@ -7,25 +7,25 @@ use crate::cost::Reduced;
 use crate::entropic::precision as digits;
 use crate::entropic::sinkhorn::{Outcome, answer};
 use crate::problem::check::Survey;
-use crate::sweep::{Backend, CERTAIN, Streamed, Target, Verdict, verdict};
+use crate::sweep::{Backend, CERTAIN, SemiDual, Streamed, Verdict, verdict};
 use crate::{Cost, Error, Problem, Real, Solution, Status};
 
 /// Turns the entropic answer to the transposed problem back: one sweep the right way round makes the rows exact again,
 /// which can only lower the violation, but for rounding. What the sweep measures decides the status anew; it is no
 /// iteration and is not counted as one.
-pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
+pub(crate) fn transposed_back<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
     survey: &Survey,
     tolerance: f64,
     other: Solution<'_, T, &dyn Cost<T>>,
 ) -> Result<Solution<'p, T, C>, Error> {
     let (status, iterations, epsilon) = (other.status(), other.iterations(), other.epsilon());
-    let mut target = Target::new(problem.marginals());
-    let g = target.fit(columns(&other, epsilon)?);
+    let mut semidual = SemiDual::new(problem.marginals());
+    let g = semidual.fit(columns(&other, epsilon)?);
     let mut sums = vec![0.0; g.len()];
     let masses = problem.marginals().rows();
     let mut measured = |backend: &mut dyn Backend| {
-        measure(backend, &mut target, epsilon, &g, &mut sums, tolerance)
+        measure(backend, &mut semidual, epsilon, &g, &mut sums, tolerance)
     };
     let needed = digits::needed(
         problem.cost(),
@@ -57,21 +57,21 @@ pub(crate) fn turned_back<'p, T: Real, C: Cost<T>>(
         violation,
         sums,
     };
-    Ok(answer(problem, &target, outcome))
+    Ok(answer(problem, &semidual, outcome))
 }
 
 /// What one sweep at `g` (slack last) says: the violation, and what that is worth.
 pub(crate) fn measure(
     backend: &mut dyn Backend,
-    target: &mut Target,
+    semidual: &mut SemiDual,
     epsilon: f64,
     g: &[f64],
     sums: &mut [f64],
     tolerance: f64,
 ) -> Result<(f64, Verdict), Error> {
-    backend.sweep(&target.scaling(epsilon, g), sums)?;
-    target.add_slack_row(epsilon, g, sums);
-    let violation = target.violation(sums);
+    backend.sweep(&semidual.dual_point(epsilon, g), sums)?;
+    semidual.add_slack_row(epsilon, g, sums);
+    let violation = semidual.violation(sums);
     let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
     Ok((violation, verdict))
 }
@@ -85,10 +85,10 @@ fn columns<T: Real>(
     let problem = other.problem();
     let (slack, masses) = (problem.marginals().slack(), problem.marginals().rows());
     let found = other.columns();
-    let gibbs = found.gibbs(epsilon, slack);
+    let point = found.dual_point(epsilon, slack);
     let mut g = vec![0.0; masses.len()];
     let reduced = Reduced::new(problem.cost(), slack.col > 0.0 || slack.row > 0.0);
-    gibbs.reduced_row_potentials(&reduced, masses, &mut g)?;
+    point.reduced_row_potentials(&reduced, masses, &mut g)?;
     if let Some(&first) = reduced.minima().first() {
         for (g, least) in g.iter_mut().zip(reduced.minima()) {
             *g += least - first;

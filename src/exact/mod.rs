@@ -3,7 +3,7 @@
 //! Both ways solve every problem exactly and say the same about it; they differ in what they are fast
 //! at. With k the shorter side and n the longer:
 //!
-//! * [`Contracted`] works on the graph of the shorter side, in rounds of O(k²) after passes of
+//! * [`ShortestPaths`] works on the graph of the shorter side, in rounds of O(k²) after passes of
 //!   O(n k), with O(n + k²) memory. With costs that have little to do with each other, or a slack row
 //!   and column, as in label allocation, it takes few rounds; with costs between points it takes many.
 //! * [`NetworkSimplex`] works on a tree of all rows and columns, with O(n + k) memory; its time grows
@@ -28,7 +28,7 @@
 //! | 16,000 × 250 | 646 / 786 | 72 / 475 | |
 //! | 20,000 × 1,000 | | | ρ = 0.9: 932 / 11,900 |
 //!
-//! So [`Way::Auto`] turns
+//! So [`Algorithm::Auto`] turns
 //!
 //! * with a slack row and a slack column, at k = n / 2, where both take about the same time (and where the contracted
 //!   graph takes many times longer than the simplex ever did, the simplex takes over);
@@ -52,27 +52,27 @@ use crate::problem::Erased;
 use crate::solution::start;
 use crate::solver::Watch;
 use crate::{
-    Contracted, Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, Solution, Solver,
-    Start, Status,
+    Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, ShortestPaths, Solution,
+    Solver, Start, Status,
 };
 
 /// How an exact answer is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Way {
+pub enum Algorithm {
     /// The faster of the others for the shape of the problem.
     #[default]
     Auto,
     /// [`NetworkSimplex`].
-    Simplex,
-    /// [`Contracted`].
-    Contracted,
+    NetworkSimplex,
+    /// [`ShortestPaths`].
+    ShortestPaths,
 }
 
 /// What [`Exact`] makes of a problem.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Choice {
-    Contracted,
+    ShortestPaths,
     Simplex,
     /// The contracted graph unless the simplex, which takes as long as looking at so many arcs, is sooner done.
     Trial(f64),
@@ -92,7 +92,7 @@ enum Choice {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Exact {
-    way: Way,
+    algorithm: Algorithm,
     start: Start,
     max_iterations: Option<usize>,
     watch: Watch,
@@ -105,10 +105,10 @@ impl Exact {
         Self::default()
     }
 
-    /// Which way to go; [`Way::Auto`] by default.
+    /// Which way to go; [`Algorithm::Auto`] by default.
     #[must_use]
-    pub fn way(mut self, way: Way) -> Self {
-        self.way = way;
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
         self
     }
 
@@ -117,11 +117,11 @@ impl Exact {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Exact, Marginals, PointCloud, Problem, SquaredEuclidean, Start, Way};
+    /// use earthmover::{Exact, Marginals, PointCloud, Problem, SquaredEuclidean, Start, Algorithm};
     /// let (here, there) = ([0.0, 1.0, 2.0], [0.5, 1.5, 2.5]);
     /// let cost = PointCloud::new(&here, &there, 1, SquaredEuclidean)?;
     /// let problem = Problem::new(cost, Marginals::balanced(&[1.0; 3], &[1.0; 3])?)?;
-    /// let exact = Exact::new().way(Way::Simplex).start(Start::Multiscale);
+    /// let exact = Exact::new().algorithm(Algorithm::NetworkSimplex).start(Start::Multiscale);
     /// assert_eq!(exact.solve(&problem)?.objective(), 0.75);
     /// # Ok::<(), earthmover::Error>(())
     /// ```
@@ -177,10 +177,10 @@ impl Exact {
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
         let (rows, cols) = (problem.rows(), problem.cols());
         let slack = problem.marginals().slack();
-        match self.way {
-            Way::Contracted => Choice::Contracted,
-            Way::Simplex => Choice::Simplex,
-            Way::Auto if slack.row > 0.0 && slack.col > 0.0 => {
+        match self.algorithm {
+            Algorithm::ShortestPaths => Choice::ShortestPaths,
+            Algorithm::NetworkSimplex => Choice::Simplex,
+            Algorithm::Auto if slack.row > 0.0 && slack.col > 0.0 => {
                 let short = rows.min(cols);
                 if short <= MOST_NODES && short <= rows.max(cols) / 2 {
                     Choice::Trial(FAR_MORE * work(rows, cols))
@@ -188,11 +188,11 @@ impl Exact {
                     Choice::Simplex
                 }
             }
-            Way::Auto if self.simplex().goes_coarse_to_fine(problem) => Choice::Simplex,
-            Way::Auto if self.way_for(rows, cols) == Way::Contracted => {
+            Algorithm::Auto if self.simplex().goes_coarse_to_fine(problem) => Choice::Simplex,
+            Algorithm::Auto if self.algorithm_for(rows, cols) == Algorithm::ShortestPaths => {
                 Choice::Trial(work(rows, cols))
             }
-            Way::Auto => Choice::Simplex,
+            Algorithm::Auto => Choice::Simplex,
         }
     }
 
@@ -228,10 +228,10 @@ impl Exact {
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         match self.choose(problem) {
-            Choice::Contracted => self.contracted().run(problem, None, &guard),
+            Choice::ShortestPaths => self.shortest_paths().run(problem, None, &guard),
             Choice::Simplex => self.simplex().run(problem, None, &guard),
             Choice::Trial(work) => {
-                let trial = self.contracted().unless_slower_than(work);
+                let trial = self.shortest_paths().unless_slower_than(work);
                 let solution = trial.run(problem, None, &guard)?;
                 let capped = self
                     .max_iterations
@@ -258,30 +258,30 @@ impl Exact {
         let start = Some(start::priced_columns(start, problem.marginals())?);
         match self.choose(problem) {
             Choice::Simplex => self.simplex().run(problem, start, &guard),
-            _ => self.contracted().run(problem, start, &guard),
+            _ => self.shortest_paths().run(problem, start, &guard),
         }
     }
 
     /// The way that [`solve`](Self::solve) tries first for a matrix of costs of this shape without slack;
-    /// never [`Way::Auto`].
+    /// never [`Algorithm::Auto`].
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Exact, Way};
-    /// assert_eq!(Exact::new().way_for(50_000, 10), Way::Contracted);
-    /// assert_eq!(Exact::new().way_for(10, 50_000), Way::Contracted);
-    /// assert_eq!(Exact::new().way_for(2_000, 2_000), Way::Simplex);
+    /// use earthmover::{Exact, Algorithm};
+    /// assert_eq!(Exact::new().algorithm_for(50_000, 10), Algorithm::ShortestPaths);
+    /// assert_eq!(Exact::new().algorithm_for(10, 50_000), Algorithm::ShortestPaths);
+    /// assert_eq!(Exact::new().algorithm_for(2_000, 2_000), Algorithm::NetworkSimplex);
     /// ```
     #[must_use]
-    pub fn way_for(&self, rows: usize, cols: usize) -> Way {
-        if self.way != Way::Auto {
-            return self.way;
+    pub fn algorithm_for(&self, rows: usize, cols: usize) -> Algorithm {
+        if self.algorithm != Algorithm::Auto {
+            return self.algorithm;
         }
         let nodes = rows.min(cols);
         if nodes <= MOST_NODES && work(rows, cols) >= FEWEST_ROUNDS * (nodes * nodes) as f64 {
-            Way::Contracted
+            Algorithm::ShortestPaths
         } else {
-            Way::Simplex
+            Algorithm::NetworkSimplex
         }
     }
 
@@ -293,8 +293,8 @@ impl Exact {
         solver
     }
 
-    fn contracted(&self) -> Contracted {
-        let mut solver = Contracted::new();
+    fn shortest_paths(&self) -> ShortestPaths {
+        let mut solver = ShortestPaths::new();
         if let Some(cap) = self.max_iterations {
             solver = solver.max_iterations(cap);
         }

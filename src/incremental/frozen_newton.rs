@@ -12,7 +12,7 @@
 
 use crate::entropic::newton::Step;
 use crate::sweep::active::Active;
-use crate::sweep::{Backend, Curvature, Target};
+use crate::sweep::{Backend, Curvature, SemiDual};
 use crate::{Cost, Error, Real};
 
 /// Steps before the problem counts as too hard for this.
@@ -39,7 +39,7 @@ pub(crate) struct Point<'a> {
 /// reached, which is above the tolerance where this is not the way.
 pub(crate) fn improve<T: Real, C: Cost<T>>(
     active: &mut Active<T, C>,
-    target: &Target,
+    semidual: &SemiDual,
     step: &mut Step,
     epsilon: f64,
     tolerance: f64,
@@ -47,42 +47,42 @@ pub(crate) fn improve<T: Real, C: Cost<T>>(
 ) -> Result<(usize, f64), Error> {
     let Point { g, sums } = point;
     let mut sweeps = 0;
-    let mut violation = target.violation(sums);
+    let mut violation = semidual.violation(sums);
     let mut renew = !step.is_factored();
     let (mut trial, mut trial_sums) = (g.clone(), sums.clone());
     let mut slack_row = vec![0.0; g.len()];
     for _ in 0..STEPS {
         let renewed = renew;
         if renew {
-            active.sweep_with_curvature(&target.scaling(epsilon, g), sums, &mut step.outer)?;
+            active.sweep_with_curvature(&semidual.dual_point(epsilon, g), sums, &mut step.outer)?;
             sweeps += 1;
-            if target.slack.row > 0.0 {
-                target.slack_row(epsilon, g, &mut slack_row);
+            if semidual.slack.row > 0.0 {
+                semidual.slack_row(epsilon, g, &mut slack_row);
                 sums.iter_mut().zip(&slack_row).for_each(|(s, p)| *s += p);
-                step.add_row(&slack_row, target.slack.row);
+                step.add_row(&slack_row, semidual.slack.row);
             }
-            violation = target.violation(sums);
-            if violation <= tolerance || !step.factorise(&target.wanted, sums, LIGHT) {
+            violation = semidual.violation(sums);
+            if violation <= tolerance || !step.factorise(&semidual.wanted, sums, LIGHT) {
                 break;
             }
         }
-        if !step.direct(&target.wanted, sums, epsilon, f64::INFINITY) {
+        if !step.direct(&semidual.wanted, sums, epsilon, f64::INFINITY) {
             break;
         }
-        let (middle, shrink) = tame(&step.delta, &target.wanted, LONGEST * epsilon);
+        let (middle, shrink) = tame(&step.delta, &semidual.wanted, LONGEST * epsilon);
         for ((t, &g), &d) in trial.iter_mut().zip(g.iter()).zip(&step.delta) {
             *t = g + shrink * (d - middle);
         }
-        active.sweep(&target.scaling(epsilon, &trial), &mut trial_sums)?;
+        active.sweep(&semidual.dual_point(epsilon, &trial), &mut trial_sums)?;
         sweeps += 1;
-        if target.slack.row > 0.0 {
-            target.slack_row(epsilon, &trial, &mut slack_row);
+        if semidual.slack.row > 0.0 {
+            semidual.slack_row(epsilon, &trial, &mut slack_row);
             trial_sums
                 .iter_mut()
                 .zip(&slack_row)
                 .for_each(|(s, p)| *s += p);
         }
-        let reached = target.violation(&trial_sums);
+        let reached = semidual.violation(&trial_sums);
         let better = reached < violation;
         let much_better = reached <= GAIN * violation;
         if better {

@@ -8,13 +8,13 @@ use crate::problem::check;
 use crate::solution::start;
 use crate::solver::Watch;
 use crate::sweep::active::Active;
-use crate::sweep::{Backend, Target};
+use crate::sweep::{Backend, SemiDual};
 use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 use crate::{Rewritable, Table};
 use frozen_newton::{Point, improve};
 
 /// How far potentials may move, in units of ε, before rows are sorted out anew; a re-solve moves them by one or two.
-const LEASH: f64 = 2.0;
+const DRIFT_RADIUS: f64 = 2.0;
 
 /// A problem with few columns whose rows are replaced now and then, with its solution kept up to date.
 ///
@@ -40,7 +40,7 @@ const LEASH: f64 = 2.0;
 pub struct Incremental<T, C = Table<T>> {
     active: Active<T, C>,
     marginals: Marginals,
-    target: Target,
+    semidual: SemiDual,
     epsilon: f64,
     /// Column potentials, slack last.
     g: Vec<f64>,
@@ -173,12 +173,13 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             check::rows(&line, cols, row)?;
             offset = offset.max(largest_minimum(&line, cols));
         }
-        let target = Target::new(&marginals);
+        let semidual = SemiDual::new(&marginals);
         Ok(Self {
-            active: Active::new(cost, marginals.rows().to_vec(), 1e-4).with_leash(LEASH),
-            g: target.rest(),
+            active: Active::new(cost, marginals.rows().to_vec(), 1e-4)
+                .with_drift_radius(DRIFT_RADIUS),
+            g: semidual.rest(),
             sums: vec![0.0; cols + 1],
-            target,
+            semidual,
             marginals,
             epsilon,
             fresh: false,
@@ -266,7 +267,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             slack_col: g[k],
             ..Potentials::default()
         };
-        self.g = self.target.fit(start::columns(&from, &self.marginals)?);
+        self.g = self.semidual.fit(start::columns(&from, &self.marginals)?);
         self.fresh = false;
         Ok(())
     }
@@ -365,7 +366,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             return Err(Error::Repeated { index: pair[0] });
         }
         self.offset = self.offset.max(largest_minimum(costs, k));
-        let at = self.target.scaling(self.epsilon, &self.g);
+        let at = self.semidual.dual_point(self.epsilon, &self.g);
         let at = self.fresh.then_some(&at);
         self.active.replace(rows, costs, at, &mut self.sums);
         Ok(())
@@ -418,8 +419,8 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
 
     /// Takes new masses of the columns to heart.
     fn retarget(&mut self) {
-        self.target = Target::new(&self.marginals);
-        let g = self.target.fit(self.g.clone());
+        self.semidual = SemiDual::new(&self.marginals);
+        let g = self.semidual.fit(self.g.clone());
         if g != self.g {
             self.g = g;
             self.fresh = false;
@@ -439,8 +440,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     /// L1 error of the column sums over the total mass, as the maintained sums have it.
     fn violation(&mut self) -> f64 {
         let mut sums = self.sums.clone();
-        self.target.add_slack_row(self.epsilon, &self.g, &mut sums);
-        self.target.violation(&sums)
+        self.semidual
+            .add_slack_row(self.epsilon, &self.g, &mut sums);
+        self.semidual.violation(&sums)
     }
 
     /// Brings the potentials to where the column sums are within `tolerance` of the total mass.
@@ -468,7 +470,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         }
         let mut spent = 0;
         if self.fresh && self.max_iterations > 1 {
-            self.target
+            self.semidual
                 .add_slack_row(self.epsilon, &self.g, &mut self.sums);
             let point = Point {
                 g: &mut self.g,
@@ -476,7 +478,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             };
             let found = improve(
                 &mut self.active,
-                &self.target,
+                &self.semidual,
                 &mut self.step,
                 self.epsilon,
                 tolerance,
@@ -485,7 +487,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             self.fresh = found.is_ok();
             let (sweeps, violation) = found?;
             if violation <= tolerance && 2.0 * self.active.resolution() <= tolerance {
-                self.target
+                self.semidual
                     .take_slack_row(self.epsilon, &self.g, &mut self.sums);
                 return Ok(Resolve {
                     status: self.met(tolerance),
@@ -506,7 +508,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         };
         let outcome = descend(
             &mut self.active,
-            &mut self.target,
+            &mut self.semidual,
             self.g.clone(),
             self.epsilon,
             spent,
@@ -514,7 +516,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         )?;
         self.g = outcome.g;
         self.sums = outcome.sums;
-        self.target
+        self.semidual
             .take_slack_row(self.epsilon, &self.g, &mut self.sums);
         self.fresh = true;
         Ok(Resolve {

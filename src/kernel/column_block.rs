@@ -1,11 +1,11 @@
-//! Short rows stood upright, side by side.
+//! Short rows transposed into blocks of columns, side by side.
 //!
 //! A row of ten numbers leaves a vector of eight lanes idle most of the time, and its maximum and its sum run *across*
 //! the lanes. Sixteen such rows transposed are ten lines of sixteen numbers: every operation is about one column of
 //! all sixteen rows, nothing runs across, and nothing is idle.
 
 /// Rows side by side.
-pub(crate) const ABREAST: usize = 16;
+pub(crate) const BATCH_WIDTH: usize = 16;
 
 /// Lines there is room for: columns and, behind them, one more.
 pub(crate) const MOST_LINES: usize = 16;
@@ -13,25 +13,25 @@ pub(crate) const MOST_LINES: usize = 16;
 /// Rows taken at a time.
 const FOUR: usize = 4;
 
-/// At most [`ABREAST`] rows of fewer entries than [`MOST_LINES`], one line a column.
+/// At most [`BATCH_WIDTH`] rows of fewer entries than [`MOST_LINES`], one line a column.
 #[derive(Debug, Clone)]
-pub(crate) struct Upright<T> {
-    pub(crate) lines: [[T; ABREAST]; MOST_LINES],
+pub(crate) struct ColumnBlock<T> {
+    pub(crate) lines: [[T; BATCH_WIDTH]; MOST_LINES],
 }
 
-impl<T: Copy> Upright<T> {
+impl<T: Copy> ColumnBlock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
-            lines: [[value; ABREAST]; MOST_LINES],
+            lines: [[value; BATCH_WIDTH]; MOST_LINES],
         }
     }
 
-    /// Takes the rows of `k` entries each in `rows`, not more than [`ABREAST`]; places of rows that are missing keep
+    /// Takes the rows of `k` entries each in `rows`, not more than [`BATCH_WIDTH`]; places of rows that are missing keep
     /// what they held.
     #[inline(always)]
-    pub(crate) fn stand(&mut self, rows: &[T], k: usize) {
+    pub(crate) fn transpose_in(&mut self, rows: &[T], k: usize) {
         let lines = &mut self.lines[..k];
-        if rows.len() < ABREAST * k {
+        if rows.len() < BATCH_WIDTH * k {
             for (r, row) in rows.chunks_exact(k).enumerate() {
                 for (line, &x) in lines.iter_mut().zip(row) {
                     line[r] = x;
@@ -40,7 +40,7 @@ impl<T: Copy> Upright<T> {
             return;
         }
         // Four numbers are written at a time: single ones would be slow to read as a whole right after.
-        for at in 0..ABREAST / FOUR {
+        for at in 0..BATCH_WIDTH / FOUR {
             let four = &rows[at * FOUR * k..][..FOUR * k];
             let (a, rest) = four.split_at(k);
             let (b, rest) = rest.split_at(k);
@@ -60,11 +60,11 @@ mod tests {
     #[test]
     fn lines_are_columns() {
         for k in 1..=MOST_LINES {
-            for count in [1, 3, ABREAST - 1, ABREAST] {
+            for count in [1, 3, BATCH_WIDTH - 1, BATCH_WIDTH] {
                 let rows: Vec<usize> = (0..count * k).collect();
-                let mut upright = Upright::new(usize::MAX);
-                upright.stand(&rows, k);
-                for (j, line) in upright.lines.iter().enumerate() {
+                let mut block = ColumnBlock::new(usize::MAX);
+                block.transpose_in(&rows, k);
+                for (j, line) in block.lines.iter().enumerate() {
                     for (r, &x) in line.iter().enumerate() {
                         let there = j < k && r < count;
                         assert_eq!(x, if there { r * k + j } else { usize::MAX });

@@ -48,7 +48,7 @@ pub(crate) const TREE_FLOW: f64 = 1e-13;
 
 /// Mass left on forbidden pairs up to this share of the total is rounding of the masses ([`REMAINDER`] of a
 /// row and of a column), not a question without an answer.
-pub(crate) const STRANDED: f64 = 2e-14;
+pub(crate) const STRANDED_SHARE: f64 = 2e-14;
 
 /// A plan's cost and its prices' value that differ by more than this share of the cost at an optimal tree say that the prices are
 /// blurred by costs of another magnitude.

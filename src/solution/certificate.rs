@@ -25,7 +25,8 @@ use crate::kernel::rounding::{
     BOUND, DEFICIT, Double, FORBIDDEN_DUAL, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum,
 };
 use crate::kernel::tiles::{map_ranges, tile_rows};
-use crate::solution::plan::{Plan, Shape, unplaced};
+use crate::solution::plan::{Plan, Representation, unplaced};
+use crate::sweep::DualPoint;
 use crate::{Cost, Potentials, Problem, Real};
 
 /// Bounds on the optimum and the true error of a plan.
@@ -279,7 +280,7 @@ impl Transform {
 }
 
 /// What rows contribute to the bounds.
-struct Tally {
+struct PartialSums {
     objective: Sum,
     /// Cost of the plan with its columns scaled down, and of what is filled in.
     feasible: Sum,
@@ -301,7 +302,7 @@ struct Tally {
     dual: Transform,
 }
 
-impl Tally {
+impl PartialSums {
     fn new(cols: usize) -> Self {
         Self {
             objective: Sum::default(),
@@ -390,7 +391,7 @@ impl Tally {
 pub(crate) fn certify<T: Real, C: Cost<T>>(
     problem: &Problem<T, C>,
     potentials: &Potentials,
-    shape: &Shape,
+    shape: &Representation,
 ) -> Certificate {
     let evaluator = Evaluator {
         problem,
@@ -403,7 +404,7 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
 struct Evaluator<'a, T, C> {
     problem: &'a Problem<T, C>,
     potentials: &'a Potentials,
-    shape: &'a Shape,
+    shape: &'a Representation,
 }
 
 impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
@@ -511,7 +512,11 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
         more.for_each(|(s, &p)| s.add(p));
         let mut wanted = m.cols().to_vec();
         wanted.push(m.slack().col);
-        Columns::new(sums, wanted, matches!(self.shape, Shape::Sparse(_)))
+        Columns::new(
+            sums,
+            wanted,
+            matches!(self.shape, Representation::Sparse(_)),
+        )
     }
 
     /// Column prices, slack last, with their mean at zero: the value is a difference of two sums, best kept small.
@@ -529,18 +534,18 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
     }
 
     /// Second pass: costs of the plan, of its scaled version and of the filling; the potentials made feasible.
-    fn tally(&self, columns: &Columns, prices: &[f64]) -> Tally {
+    fn tally(&self, columns: &Columns, prices: &[f64]) -> PartialSums {
         let (n, k) = (self.problem.rows(), self.problem.cols());
         let masses = self.problem.marginals().rows();
         let parts = map_ranges(n, tile_rows(n, k), |rows| {
-            let mut t = Tally::new(k + 1);
+            let mut t = PartialSums::new(k + 1);
             self.visit(rows, |i, costs, row| {
                 t.row(masses[i], costs, row, columns, prices);
                 row[..k].iter().for_each(|&p| t.mass.add(p));
             });
             t
         });
-        let mut t = Tally::new(k + 1);
+        let mut t = PartialSums::new(k + 1);
         parts.into_iter().for_each(|part| t.merge(part));
         t
     }
@@ -579,16 +584,16 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
             return;
         }
         match self.shape {
-            Shape::Gibbs { epsilon } => {
-                let gibbs = crate::sweep::definition::Gibbs {
+            Representation::Gibbs { epsilon } => {
+                let point = DualPoint {
                     epsilon: *epsilon,
                     cols: &self.potentials.cols,
                     slack: self.potentials.slack_col - slack.corner_cost,
                 };
                 let costs = core::iter::repeat_n(slack.row_cost, k);
-                out[k] = gibbs.row(slack.row, costs, &mut out[..k]).0;
+                out[k] = point.row(slack.row, costs, &mut out[..k]).0;
             }
-            Shape::Sparse(_) => {
+            Representation::Sparse(_) => {
                 for ((p, &c), &sum) in out.iter_mut().zip(m.cols()).zip(real) {
                     *p = unplaced(c, sum, c, slack.row_cost);
                 }

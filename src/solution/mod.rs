@@ -8,8 +8,8 @@ pub(crate) mod start;
 use std::sync::OnceLock;
 
 use crate::solution::certificate::Certificate;
-use crate::solution::plan::{Plan, Shape};
-use crate::sweep::definition::Gibbs;
+use crate::solution::plan::{Plan, Representation};
+use crate::sweep::DualPoint;
 use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a solver ended.
@@ -65,7 +65,7 @@ impl core::fmt::Display for Status {
 pub struct Solution<'p, T, C> {
     problem: &'p Problem<T, C>,
     potentials: Potentials,
-    shape: Shape,
+    shape: Representation,
     status: Status,
     iterations: usize,
     /// As the solver measured it, if it did.
@@ -80,7 +80,7 @@ pub struct Solution<'p, T, C> {
 #[allow(unreachable_pub)]
 pub struct Answer {
     potentials: Potentials,
-    shape: Shape,
+    shape: Representation,
     status: Status,
     iterations: usize,
     violation: Option<f64>,
@@ -113,7 +113,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     pub(crate) fn new(
         problem: &'p Problem<T, C>,
         potentials: Potentials,
-        shape: Shape,
+        shape: Representation,
         status: Status,
         iterations: usize,
         violation: Option<f64>,
@@ -156,8 +156,8 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     #[must_use]
     pub fn potentials(&self) -> &Potentials {
         match self.shape {
-            Shape::Sparse(_) => &self.potentials,
-            Shape::Gibbs { epsilon } => self.both_sides.get_or_init(|| Potentials {
+            Representation::Sparse(_) => &self.potentials,
+            Representation::Gibbs { epsilon } => self.both_sides.get_or_init(|| Potentials {
                 rows: T::row_potentials(&self.problem.erased(), &self.potentials, epsilon),
                 ..self.potentials.clone()
             }),
@@ -167,8 +167,8 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     /// The entries of an exact answer.
     pub(crate) fn sparse(&self) -> Option<&plan::SparseRows> {
         match &self.shape {
-            Shape::Sparse(rows) => Some(rows),
-            Shape::Gibbs { .. } => None,
+            Representation::Sparse(rows) => Some(rows),
+            Representation::Gibbs { .. } => None,
         }
     }
 
@@ -237,10 +237,10 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
             (Status::Stopped, _) => {
                 Some("it was told to stop: allow more time, or go on from its potentials")
             }
-            (Status::IterationLimit, Shape::Sparse(_)) => {
+            (Status::IterationLimit, Representation::Sparse(_)) => {
                 Some("allow more iterations, or go on from its potentials")
             }
-            (Status::IterationLimit, Shape::Gibbs { epsilon }) => {
+            (Status::IterationLimit, Representation::Gibbs { epsilon }) => {
                 let spread = T::spread(&self.problem.erased(), *epsilon);
                 Some(if spread > 300.0 * epsilon {
                     "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
@@ -259,8 +259,8 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     #[must_use]
     pub fn epsilon(&self) -> f64 {
         match self.shape {
-            Shape::Gibbs { epsilon } => epsilon,
-            Shape::Sparse(_) => 0.0,
+            Representation::Gibbs { epsilon } => epsilon,
+            Representation::Sparse(_) => 0.0,
         }
     }
 
@@ -314,14 +314,14 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
         // At ε → 0 the softmax is the hard minimum; the smallest normal number is close enough.
         let epsilon = match self.shape {
-            Shape::Gibbs { epsilon } => epsilon,
-            Shape::Sparse(_) => f64::MIN_POSITIVE,
+            Representation::Gibbs { epsilon } => epsilon,
+            Representation::Sparse(_) => f64::MIN_POSITIVE,
         };
-        let gibbs: Gibbs<'_> = self
+        let point: DualPoint<'_> = self
             .potentials
-            .gibbs(epsilon, self.problem.marginals().slack());
+            .dual_point(epsilon, self.problem.marginals().slack());
         let mut shares = vec![0.0; found];
-        let (slack, f) = gibbs.row(1.0, cost_row.iter().map(|c| c.widen()), &mut shares);
+        let (slack, f) = point.row(1.0, cost_row.iter().map(|c| c.widen()), &mut shares);
         if f == f64::INFINITY {
             return Err(Error::Blocked {
                 side: crate::Side::Rows,

@@ -11,7 +11,7 @@ use crate::{Cost, Error, Potentials, Problem, Real};
 /// How a plan is represented.
 #[derive(Debug, Clone)]
 #[allow(unreachable_pub)]
-pub enum Shape {
+pub enum Representation {
     /// `exp((f_i + g_j − C_ij)/ε)` with exact rows.
     Gibbs { epsilon: f64 },
     /// Entries by row: `starts[i]..starts[i + 1]` indexes `cols` and `mass`; slack is what is missing.
@@ -94,14 +94,14 @@ pub struct Entry {
 pub struct Plan<'s, T, C> {
     problem: &'s Problem<T, C>,
     potentials: &'s Potentials,
-    shape: &'s Shape,
+    shape: &'s Representation,
 }
 
 impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     pub(crate) fn new(
         problem: &'s Problem<T, C>,
         potentials: &'s Potentials,
-        shape: &'s Shape,
+        shape: &'s Representation,
     ) -> Self {
         Self {
             problem,
@@ -121,7 +121,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     }
 
     fn write_row(&self, i: usize, costs: &mut [T], row: &mut [f64]) {
-        if matches!(self.shape, Shape::Gibbs { .. }) {
+        if matches!(self.shape, Representation::Gibbs { .. }) {
             self.problem.cost().fill(i..i + 1, costs);
         }
         self.write_row_with(i, costs, row);
@@ -131,7 +131,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     pub(crate) fn write_row_with(&self, i: usize, costs: &[T], row: &mut [f64]) -> f64 {
         let mass = self.problem.marginals().rows()[i];
         match self.shape {
-            Shape::Sparse(sparse) => {
+            Representation::Sparse(sparse) => {
                 row.fill(0.0);
                 let mut given = 0.0;
                 for (j, p) in sparse.row(i) {
@@ -145,11 +145,11 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                     0.0
                 }
             }
-            Shape::Gibbs { epsilon } => {
-                let gibbs = self
+            Representation::Gibbs { epsilon } => {
+                let point = self
                     .potentials
-                    .gibbs(*epsilon, self.problem.marginals().slack());
-                gibbs.row(mass, costs.iter().map(|c| c.widen()), row).0
+                    .dual_point(*epsilon, self.problem.marginals().slack());
+                point.row(mass, costs.iter().map(|c| c.widen()), row).0
             }
         }
     }
@@ -177,7 +177,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     pub fn entries(&self, threshold: f64) -> Vec<Entry> {
         let shown = |mass: f64| mass > 0.0 && !(mass <= threshold);
         let mut entries = Vec::new();
-        if let Shape::Sparse(sparse) = self.shape {
+        if let Representation::Sparse(sparse) = self.shape {
             for row in 0..self.problem.rows() {
                 let kept = sparse.row(row).filter(|e| shown(e.1));
                 entries.extend(kept.map(|(col, mass)| Entry { row, col, mass }));

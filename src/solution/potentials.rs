@@ -5,7 +5,7 @@
 //! matter: adding a constant to all of f and taking it from all of g changes nothing.
 
 use crate::Slack;
-use crate::sweep::definition::Gibbs;
+use crate::sweep::DualPoint;
 
 /// Dual variables of every row and column.
 ///
@@ -34,8 +34,8 @@ pub struct Potentials {
 }
 
 impl Potentials {
-    pub(crate) fn gibbs(&self, epsilon: f64, slack: Slack) -> Gibbs<'_> {
-        Gibbs {
+    pub(crate) fn dual_point(&self, epsilon: f64, slack: Slack) -> DualPoint<'_> {
+        DualPoint {
             epsilon,
             cols: &self.cols,
             slack: self.slack_col - slack.col_cost,

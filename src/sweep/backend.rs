@@ -1,11 +1,10 @@
 //! What a device must be able to do, and the laws it must keep.
 
-use crate::sweep::definition::Gibbs;
 use crate::{Cost, Error, Marginals, Real, Side};
 
 /// Column potentials at which a sweep is asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Scaling<'a> {
+pub struct DualPoint<'a> {
     /// The entropic regularisation ε.
     pub epsilon: f64,
     /// One potential per column; −∞ for a column that takes no mass.
@@ -14,7 +13,7 @@ pub struct Scaling<'a> {
     pub slack: f64,
 }
 
-impl Scaling<'_> {
+impl DualPoint<'_> {
     /// By how much the potentials have moved from a reference, slack last, at the least and at the most;
     /// `None` where ε, the columns or which of them take mass are not the same.
     pub(crate) fn moved_from(&self, reference: &[f64], epsilon: f64) -> Option<(f64, f64)> {
@@ -42,7 +41,7 @@ impl Scaling<'_> {
 /// on the potentials alone and stays with the drivers; the slack column enters as one extra logit a row.
 ///
 /// # Laws
-/// With `P` the plan of [`Scaling`] whose rows are exact (see the [module page](crate::sweep)):
+/// With `P` the plan of [`DualPoint`] whose rows are exact (see the [module page](crate::sweep)):
 /// 1. after `sweep`, `sums[j] = Σ_i P_ij` for every column and `sums[cols]` is the slack column's sum;
 /// 2. rows of zero mass contribute nothing; a forbidden pair (+∞) carries nothing;
 /// 3. `log_sums` gives `ln Σ_i P_ij` even where the sum itself underflows, −∞ only where every pair is
@@ -66,7 +65,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// Where a cost is not allowed (law 6) or the device fails.
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error>;
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error>;
 
     /// Logarithms of the sums of some columns at the last sweep; called only where a sum underflowed.
     ///
@@ -97,7 +96,7 @@ impl<B: Backend + ?Sized> Backend for &mut B {
     fn cols(&self) -> usize {
         (**self).cols()
     }
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         (**self).sweep(at, sums)
     }
     fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
@@ -114,7 +113,7 @@ impl<B: Backend + ?Sized> Backend for &mut B {
 impl<B: Curvature + ?Sized> Curvature for &mut B {
     fn sweep_with_curvature(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: &mut [f64],
     ) -> Result<(), Error> {
@@ -132,7 +131,7 @@ pub trait Curvature: Backend {
     /// As [`sweep`](Backend::sweep).
     fn sweep_with_curvature(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: &mut [f64],
     ) -> Result<(), Error>;
@@ -140,7 +139,7 @@ pub trait Curvature: Backend {
 
 /// What the drivers steer towards: wanted column sums and the slack row.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct SemiDual {
     /// Wanted sums, slack column last.
     pub(crate) wanted: Vec<f64>,
     pub(crate) slack: crate::Slack,
@@ -148,7 +147,7 @@ pub(crate) struct Target {
     scratch: Vec<f64>,
 }
 
-impl Target {
+impl SemiDual {
     pub(crate) fn new(marginals: &Marginals) -> Self {
         let slack = marginals.slack();
         let mut wanted = marginals.cols().to_vec();
@@ -162,9 +161,9 @@ impl Target {
     }
 
     /// The potentials `g` (slack last) as a backend wants them.
-    pub(crate) fn scaling<'a>(&self, epsilon: f64, g: &'a [f64]) -> Scaling<'a> {
+    pub(crate) fn dual_point<'a>(&self, epsilon: f64, g: &'a [f64]) -> DualPoint<'a> {
         let k = g.len() - 1;
-        Scaling {
+        DualPoint {
             epsilon,
             cols: &g[..k],
             slack: g[k] - self.slack.col_cost,
@@ -174,13 +173,13 @@ impl Target {
     /// Writes the slack row of the plan and returns its potential; the last entry is the corner.
     pub(crate) fn slack_row(&self, epsilon: f64, g: &[f64], out: &mut [f64]) -> f64 {
         let k = g.len() - 1;
-        let gibbs = Gibbs {
+        let point = DualPoint {
             epsilon,
             cols: &g[..k],
             slack: g[k] - self.slack.corner_cost,
         };
         let costs = core::iter::repeat_n(self.slack.row_cost, k);
-        let (corner, potential) = gibbs.row(self.slack.row, costs, &mut out[..k]);
+        let (corner, potential) = point.row(self.slack.row, costs, &mut out[..k]);
         out[k] = corner;
         potential
     }

@@ -1,7 +1,6 @@
 //! A backend's laws, checked against the definition: for whoever brings a device.
 
-use super::backend::{Backend, Scaling};
-use crate::sweep::definition::Gibbs;
+use super::backend::{Backend, DualPoint};
 use crate::{Cost, Error, Problem, Real};
 
 /// How far a backend is from the definition of a sweep.
@@ -23,11 +22,11 @@ pub struct Deviation {
 ///
 /// # Examples
 /// ```
-/// use earthmover::sweep::{conformance, Scaling, Streamed};
+/// use earthmover::sweep::{conformance, DualPoint, Streamed};
 /// use earthmover::{Dense, Marginals, Problem};
 /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
 /// let mut mine = Streamed::new(problem.cost(), problem.marginals().rows());
-/// let at = Scaling { epsilon: 0.01, cols: &[0.3, -0.1], slack: f64::NEG_INFINITY };
+/// let at = DualPoint { epsilon: 0.01, cols: &[0.3, -0.1], slack: f64::NEG_INFINITY };
 /// let deviation = conformance(&mut mine, &problem, &at)?;
 /// assert!(deviation.sums < 1e-14 && deviation.row_potentials < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
@@ -35,21 +34,16 @@ pub struct Deviation {
 pub fn conformance<T: Real, C: Cost<T>, B: Backend + ?Sized>(
     backend: &mut B,
     problem: &Problem<T, C>,
-    at: &Scaling<'_>,
+    at: &DualPoint<'_>,
 ) -> Result<Deviation, Error> {
     let (n, k) = (problem.rows(), problem.cols());
     let masses = problem.marginals().rows();
-    let gibbs = Gibbs {
-        epsilon: at.epsilon,
-        cols: at.cols,
-        slack: at.slack,
-    };
     let (mut sums, mut f) = (vec![0.0; k + 1], vec![0.0; n]);
     let mut log_terms = vec![Vec::with_capacity(n); k];
     let mut row = vec![0.0; k];
     for i in 0..n {
         let costs = (0..k).map(|j| problem.cost().at(i, j).widen());
-        let (kept, potential) = gibbs.row(masses[i], costs.clone(), &mut row);
+        let (kept, potential) = at.row(masses[i], costs.clone(), &mut row);
         f[i] = potential;
         sums.iter_mut().zip(&row).for_each(|(s, p)| *s += p);
         sums[k] += kept;

@@ -9,28 +9,10 @@
 
 use crate::cost::Reduced;
 use crate::kernel::tiles::{map_tiles, tile_rows};
-use crate::sweep::{Backend, Scaling, Streamed};
+use crate::sweep::{Backend, DualPoint, Streamed};
 use crate::{Cost, Error, Real};
 
-/// Column potentials and the scale at which they are read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Gibbs<'a> {
-    pub(crate) epsilon: f64,
-    pub(crate) cols: &'a [f64],
-    /// Potential of the slack column less the cost of using it; −∞ where there is none.
-    pub(crate) slack: f64,
-}
-
-impl<'a> Gibbs<'a> {
-    /// The plan of a sweep.
-    pub(crate) fn at(scaling: &Scaling<'a>) -> Self {
-        Self {
-            epsilon: scaling.epsilon,
-            cols: scaling.cols,
-            slack: scaling.slack,
-        }
-    }
-
+impl DualPoint<'_> {
     /// Writes the row of mass `mass` with the given costs; returns the mass that goes to the slack
     /// column and the row's potential `f_i = ε (ln a_i − ln Z_i)`.
     ///
@@ -105,13 +87,8 @@ impl<'a> Gibbs<'a> {
         masses: &[f64],
         out: &mut [f64],
     ) -> Result<(), Error> {
-        let at = Scaling {
-            epsilon: self.epsilon,
-            cols: self.cols,
-            slack: self.slack,
-        };
         let mut backend = Streamed::new(reduced, masses);
-        backend.sweep(&at, &mut vec![0.0; self.cols.len() + 1])?;
+        backend.sweep(self, &mut vec![0.0; self.cols.len() + 1])?;
         backend.row_potentials(out)
     }
 
@@ -143,13 +120,13 @@ mod tests {
     fn rows_are_exact_at_any_scale() {
         let costs = [3.0, 0.0, f64::INFINITY];
         for epsilon in [1e-6, 0.3, 1e6] {
-            let gibbs = Gibbs {
+            let point = DualPoint {
                 epsilon,
                 cols: &[1.0, 0.5, 9.0],
                 slack: -1.0,
             };
             let mut row = [0.0; 3];
-            let (kept, f) = gibbs.row(2.0, costs.into_iter(), &mut row);
+            let (kept, f) = point.row(2.0, costs.into_iter(), &mut row);
             assert!((row.iter().sum::<f64>() + kept - 2.0).abs() < 1e-14);
             assert_eq!(row[2], 0.0);
             assert!((row[1] - ((f + 0.5) / epsilon).exp()).abs() < 1e-9);
@@ -163,7 +140,7 @@ mod tests {
             costs[k + 1] = f32::INFINITY;
             let masses: Vec<f64> = (0..n).map(|i| (i % 4) as f64).collect();
             let cols: Vec<f64> = (0..k).map(|j| 300.0 + (j % 3) as f64 / 7.0).collect();
-            let gibbs = Gibbs {
+            let point = DualPoint {
                 epsilon: 0.02,
                 cols: &cols,
                 slack: 299.5,
@@ -171,8 +148,8 @@ mod tests {
             let both = |costs: &[f32]| {
                 let cost = crate::Dense::new(costs, n, k).unwrap();
                 let (mut swept, mut each) = (vec![0.0; n], vec![0.0; n]);
-                gibbs.row_potentials(&cost, &masses, &mut swept);
-                gibbs.each_row_potential(&cost, &masses, &mut each);
+                point.row_potentials(&cost, &masses, &mut swept);
+                point.each_row_potential(&cost, &masses, &mut each);
                 (swept, each)
             };
             let (swept, each) = both(&costs);
@@ -187,15 +164,15 @@ mod tests {
 
     #[test]
     fn blocked_and_poisoned_rows_are_told_apart() {
-        let gibbs = Gibbs {
+        let point = DualPoint {
             epsilon: 1.0,
             cols: &[0.0, 0.0],
             slack: f64::NEG_INFINITY,
         };
         let mut row = [9.0; 2];
-        let blocked = gibbs.row(1.0, [f64::INFINITY; 2].into_iter(), &mut row);
+        let blocked = point.row(1.0, [f64::INFINITY; 2].into_iter(), &mut row);
         assert_eq!((blocked.1, row), (f64::INFINITY, [0.0; 2]));
-        let poisoned = gibbs.row(1.0, [0.0, f64::NAN].into_iter(), &mut row);
+        let poisoned = point.row(1.0, [0.0, f64::NAN].into_iter(), &mut row);
         assert!(poisoned.1.is_nan());
     }
 }

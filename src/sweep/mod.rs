@@ -9,7 +9,7 @@
 //! One pass over the cost gives the column sums of P(g). That is all the drivers need: the error of the
 //! marginals is Σ|colsum − b|, Sinkhorn's update is g += ε (ln b − ln colsum), and b − colsum is the
 //! gradient of the semi-dual, a smooth concave function of k + 1 variables. A [`Backend`] is whoever can
-//! do that pass: [`Streamed`] reads the cost anew each time and stores nothing, [`Absorbed`] keeps the
+//! do that pass: [`Streamed`] reads the cost anew each time and stores nothing, [`Stabilised`] keeps the
 //! exponentials of a cost that is stored anyway, and a device can bring its own.
 
 pub(crate) mod active;
@@ -21,9 +21,9 @@ mod short_rows;
 mod stabilised;
 pub(crate) mod streamed;
 
-pub use backend::{Backend, Curvature, Scaling};
+pub use backend::{Backend, Curvature, DualPoint};
 pub use conformance::{Deviation, conformance};
-pub use stabilised::Absorbed;
+pub use stabilised::Stabilised;
 pub use streamed::Streamed;
 
-pub(crate) use backend::{CERTAIN, Target, Verdict, diagnose_row, verdict};
+pub(crate) use backend::{CERTAIN, SemiDual, Verdict, diagnose_row, verdict};

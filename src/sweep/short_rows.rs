@@ -1,4 +1,4 @@
-//! The sweep for short rows: sixteen at a time, [upright](crate::upright).
+//! The sweep for short rows: sixteen at a time, in column blocks.
 //!
 //! The same question and answer as [`sweep_rows`](super::rows::sweep_rows). Sums are collected lane by lane in the
 //! cost's own type, over [`FLUSH`] groups of rows, and then added in `f64`; so are all products of two columns where a
@@ -6,7 +6,7 @@
 
 use super::rows::{RowState, TileSums};
 use crate::Real;
-use crate::kernel::column_block::{ABREAST, MOST_LINES, Upright};
+use crate::kernel::column_block::{BATCH_WIDTH, ColumnBlock, MOST_LINES};
 use crate::kernel::dispatch::dispatch;
 
 /// Groups of rows whose contributions are added up in `T` before they go to `f64`.
@@ -26,25 +26,25 @@ dispatch! {
     ) {
         let k = tile.sums.len() - 1;
         let mut outer = outer;
-        let mut upright = Upright::new(T::zero());
+        let mut block = ColumnBlock::new(T::zero());
         let mut collected = Collected::new(k + 1, outer.is_some());
-        let groups = states.chunks_mut(ABREAST).zip(costs.chunks(ABREAST * k));
+        let groups = states.chunks_mut(BATCH_WIDTH).zip(costs.chunks(BATCH_WIDTH * k));
         for (group, (states, costs)) in groups.enumerate() {
-            upright.stand(costs, k);
-            let lines = &mut upright.lines[..=k];
-            lines[k] = [T::zero(); ABREAST];
+            block.transpose_in(costs, k);
+            let lines = &mut block.lines[..=k];
+            lines[k] = [T::zero(); BATCH_WIDTH];
             let (top, mut z) = exponentiate(lines, g, inverse);
-            let mut masses = [0.0; ABREAST];
+            let mut masses = [0.0; BATCH_WIDTH];
             for (state, ((&top, &z), mass)) in states.iter_mut().zip(top.iter().zip(&z).zip(&mut masses)) {
                 (state.top, state.z) = (top, z);
                 *mass = state.mass;
             }
             let fine = |(top, z): (&T, &T)| z.is_finite() & (*top > T::neg_infinity());
-            if states.len() == ABREAST && top.iter().zip(&z).fold(true, |all, r| all & fine(r)) {
+            if states.len() == BATCH_WIDTH && top.iter().zip(&z).fold(true, |all, r| all & fine(r)) {
                 let farthest = top.iter().fold(T::zero(), |m, t| if t.abs() > m { t.abs() } else { m });
                 tile.reach = tile.reach.max(farthest.widen());
             } else {
-                let first = first + group * ABREAST;
+                let first = first + group * BATCH_WIDTH;
                 set_aside(first, states, costs, lines, &mut z, &mut masses, tile);
             }
             collected.add(lines, &z, &masses);
@@ -62,13 +62,13 @@ fn set_aside<T: Real>(
     first: usize,
     states: &[RowState<T>],
     costs: &[T],
-    lines: &mut [[T; ABREAST]],
-    z: &mut [T; ABREAST],
-    masses: &mut [f64; ABREAST],
+    lines: &mut [[T; BATCH_WIDTH]],
+    z: &mut [T; BATCH_WIDTH],
+    masses: &mut [f64; BATCH_WIDTH],
     tile: &mut TileSums<T>,
 ) {
     let k = tile.sums.len() - 1;
-    for r in 0..ABREAST {
+    for r in 0..BATCH_WIDTH {
         let state = states.get(r);
         match state.filter(|s| s.z.is_finite() && s.top > T::neg_infinity()) {
             Some(state) => tile.reach = tile.reach.max(state.top.widen().abs()),
@@ -87,18 +87,18 @@ fn set_aside<T: Real>(
 /// has a top of −∞ and a sum that is no number.
 #[inline(always)]
 fn exponentiate<T: Real>(
-    lines: &mut [[T; ABREAST]],
+    lines: &mut [[T; BATCH_WIDTH]],
     g: &[T],
     inverse: T,
-) -> ([T; ABREAST], [T; ABREAST]) {
-    let mut top = [T::neg_infinity(); ABREAST];
+) -> ([T; BATCH_WIDTH], [T; BATCH_WIDTH]) {
+    let mut top = [T::neg_infinity(); BATCH_WIDTH];
     for (line, &p) in lines.iter_mut().zip(g) {
         for (z, top) in line.iter_mut().zip(&mut top) {
             *z = p - *z;
             *top = if *z > *top { *z } else { *top };
         }
     }
-    let mut sum = [T::zero(); ABREAST];
+    let mut sum = [T::zero(); BATCH_WIDTH];
     for line in lines {
         for ((z, &top), sum) in line.iter_mut().zip(&top).zip(&mut sum) {
             *z = ((*z - top) * inverse).quick_exp();
@@ -110,9 +110,9 @@ fn exponentiate<T: Real>(
 
 /// What was not yet added in `f64`, lane by lane.
 struct Collected<T> {
-    sums: [[T; ABREAST]; MOST_LINES],
+    sums: [[T; BATCH_WIDTH]; MOST_LINES],
     /// Lower triangle of the products, row after row; empty where nobody asks for them.
-    products: Vec<[T; ABREAST]>,
+    products: Vec<[T; BATCH_WIDTH]>,
     side: usize,
 }
 
@@ -120,16 +120,21 @@ impl<T: Real> Collected<T> {
     fn new(side: usize, curved: bool) -> Self {
         let pairs = if curved { side * (side + 1) / 2 } else { 0 };
         Self {
-            sums: [[T::zero(); ABREAST]; MOST_LINES],
-            products: vec![[T::zero(); ABREAST]; pairs],
+            sums: [[T::zero(); BATCH_WIDTH]; MOST_LINES],
+            products: vec![[T::zero(); BATCH_WIDTH]; pairs],
             side,
         }
     }
 
     /// Adds rows of these exponentials, sums of exponentials and masses.
     #[inline(always)]
-    fn add(&mut self, lines: &mut [[T; ABREAST]], z: &[T; ABREAST], masses: &[f64; ABREAST]) {
-        let mut factor = [T::zero(); ABREAST];
+    fn add(
+        &mut self,
+        lines: &mut [[T; BATCH_WIDTH]],
+        z: &[T; BATCH_WIDTH],
+        masses: &[f64; BATCH_WIDTH],
+    ) {
+        let mut factor = [T::zero(); BATCH_WIDTH];
         for ((factor, &z), &mass) in factor.iter_mut().zip(z).zip(masses) {
             *factor = T::narrow(mass / z.widen());
         }
@@ -141,7 +146,7 @@ impl<T: Real> Collected<T> {
         if self.products.is_empty() {
             return;
         }
-        let mut inverse = [T::zero(); ABREAST];
+        let mut inverse = [T::zero(); BATCH_WIDTH];
         for (inverse, &z) in inverse.iter_mut().zip(z) {
             *inverse = T::one() / z;
         }
@@ -162,7 +167,7 @@ impl<T: Real> Collected<T> {
     /// Adds everything in `f64` and starts again.
     #[inline(always)]
     fn flush(&mut self, sums: &mut [f64], outer: Option<&mut Vec<f64>>) {
-        let total = |lanes: &mut [T; ABREAST]| {
+        let total = |lanes: &mut [T; BATCH_WIDTH]| {
             let sum: f64 = lanes.iter().map(|x| x.widen()).sum();
             lanes.fill(T::zero());
             sum

@@ -10,7 +10,7 @@
 //! anew: what an entry can have lost by underflowing is then still far below any tolerance. There is no
 //! ε at which this breaks: nothing ever needs `exp(−C/ε)` itself.
 
-use super::backend::{Backend, Scaling, diagnose_row};
+use super::backend::{Backend, DualPoint, diagnose_row};
 use super::rows::{RowState, TileSums, absorb_rows, padded, scale_rows};
 use super::streamed::{largest_finite, log_sums_of, resolution};
 use crate::kernel::tiles::tile_rows;
@@ -20,17 +20,17 @@ use crate::{Cost, Error, Real};
 ///
 /// # Examples
 /// ```
-/// use earthmover::sweep::{Absorbed, Backend, Scaling};
+/// use earthmover::sweep::{Stabilised, Backend, DualPoint};
 /// use earthmover::Dense;
 /// let cost = Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?;
-/// let mut backend = Absorbed::new(&cost, &[0.5, 0.5]);
+/// let mut backend = Stabilised::new(&cost, &[0.5, 0.5]);
 /// let mut sums = [0.0; 3];
-/// let at = Scaling { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
+/// let at = DualPoint { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
 /// backend.sweep(&at, &mut sums)?;
 /// assert!((sums[0] - 0.5f64).abs() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
-pub struct Absorbed<'a, T> {
+pub struct Stabilised<'a, T> {
     cost: &'a dyn Cost<T>,
     states: Vec<RowState<T>>,
     kernel: Vec<T>,
@@ -44,7 +44,7 @@ pub struct Absorbed<'a, T> {
     resolution: f64,
 }
 
-impl<'a, T: Real> Absorbed<'a, T> {
+impl<'a, T: Real> Stabilised<'a, T> {
     /// A backend for `cost` with these row masses. Rows beyond the shorter of the two are left out.
     #[must_use]
     pub fn new<C: Cost<T>>(cost: &'a C, masses: &[f64]) -> Self {
@@ -73,12 +73,12 @@ impl<'a, T: Real> Absorbed<'a, T> {
     /// How far, in units of ε, potentials may drift from the reference: a quarter of the exponents that
     /// the scalar has, so that neither a scaling nor its product with a kernel entry can overflow and
     /// what underflowed at the reference is still invisible.
-    fn leash() -> f64 {
+    fn drift_radius() -> f64 {
         T::max_value().widen().ln() / 4.0
     }
 
     /// Largest drift of any potential from the reference, the best common shift taken out; that shift.
-    fn drift(&self, at: &Scaling<'_>) -> (f64, f64) {
+    fn drift(&self, at: &DualPoint<'_>) -> (f64, f64) {
         let Some((low, high)) = at.moved_from(&self.reference, self.epsilon) else {
             return (f64::INFINITY, 0.0);
         };
@@ -89,7 +89,7 @@ impl<'a, T: Real> Absorbed<'a, T> {
         )
     }
 
-    fn absorb(&mut self, at: &Scaling<'_>) -> Result<(), Error> {
+    fn absorb(&mut self, at: &DualPoint<'_>) -> Result<(), Error> {
         let k = self.cost.cols();
         self.epsilon = at.epsilon;
         self.reference = at.cols.to_vec();
@@ -149,15 +149,15 @@ impl<'a, T: Real> Absorbed<'a, T> {
     }
 }
 
-impl<T> core::fmt::Debug for Absorbed<'_, T> {
+impl<T> core::fmt::Debug for Stabilised<'_, T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Absorbed")
+        f.debug_struct("Stabilised")
             .field("rows", &self.states.len())
             .finish_non_exhaustive()
     }
 }
 
-impl<T: Real> Backend for Absorbed<'_, T> {
+impl<T: Real> Backend for Stabilised<'_, T> {
     fn name(&self) -> &'static str {
         "absorbed"
     }
@@ -170,10 +170,10 @@ impl<T: Real> Backend for Absorbed<'_, T> {
         self.cost.cols()
     }
 
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         let k = self.cost.cols();
         let (mut drift, mut middle) = self.drift(at);
-        if drift > Self::leash() {
+        if drift > Self::drift_radius() {
             self.absorb(at)?;
             (drift, middle) = (0.0, 0.0);
         }

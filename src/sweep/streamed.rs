@@ -1,6 +1,6 @@
 //! The CPU sweep that stores nothing: costs are read, or computed, tile by tile, anew each time.
 
-use super::backend::{Backend, Curvature, Scaling, diagnose_row};
+use super::backend::{Backend, Curvature, DualPoint, diagnose_row};
 use super::rows::{RowState, TileSums, padded, sweep_rows};
 use super::short_rows::sweep_short;
 use crate::kernel::column_block::MOST_LINES;
@@ -14,12 +14,12 @@ const BUFFER: usize = 1 << 13;
 ///
 /// # Examples
 /// ```
-/// use earthmover::sweep::{Backend, Scaling, Streamed};
+/// use earthmover::sweep::{Backend, DualPoint, Streamed};
 /// use earthmover::FromFn;
 /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
 /// let mut backend = Streamed::new(&cost, &[0.5, 0.5]);
 /// let mut sums = [0.0; 3];
-/// let at = Scaling { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
+/// let at = DualPoint { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
 /// backend.sweep(&at, &mut sums)?;
 /// assert!((sums[0] - 0.5f64).abs() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
@@ -57,7 +57,7 @@ impl<'a, T: Real> Streamed<'a, T> {
 
     fn run(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: Option<&mut [f64]>,
     ) -> Result<(), Error> {
@@ -124,7 +124,7 @@ impl<'a, T: Real> Streamed<'a, T> {
 
 /// The largest potential: taken out before potentials are narrowed, so that `f32` spends its digits on
 /// differences.
-pub(crate) fn largest_finite(at: &Scaling<'_>) -> f64 {
+pub(crate) fn largest_finite(at: &DualPoint<'_>) -> f64 {
     let top = at
         .cols
         .iter()
@@ -135,7 +135,7 @@ pub(crate) fn largest_finite(at: &Scaling<'_>) -> f64 {
 }
 
 /// Rounding in `(g_j − C_ij)/ε` becomes a relative error of the entry.
-pub(crate) fn resolution<T: Real>(at: &Scaling<'_>, shift: f64, reach: f64) -> f64 {
+pub(crate) fn resolution<T: Real>(at: &DualPoint<'_>, shift: f64, reach: f64) -> f64 {
     let span = at
         .cols
         .iter()
@@ -167,7 +167,7 @@ impl<T: Real> Backend for Streamed<'_, T> {
         self.cost.cols()
     }
 
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         self.run(at, sums, None)
     }
 
@@ -193,7 +193,7 @@ impl<T: Real> Backend for Streamed<'_, T> {
 impl<T: Real> Curvature for Streamed<'_, T> {
     fn sweep_with_curvature(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: &mut [f64],
     ) -> Result<(), Error> {

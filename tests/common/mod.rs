@@ -32,7 +32,7 @@ pub fn cases(default: u32, stamps: u32) -> Config {
 
 /// Holds random problems against a law. One function for all laws, so that a thousand stamps do not
 /// compile a thousand test runners.
-pub fn hold(config: Config, draw: Draw, law: &dyn Fn(&Case) -> TestCaseResult) {
+pub fn check(config: Config, draw: Draw, law: &dyn Fn(&Case) -> TestCaseResult) {
     let outcome = TestRunner::new(config).run(&case(draw), |case| law(&case));
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }

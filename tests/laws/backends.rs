@@ -1,6 +1,6 @@
 //! The laws of a sweep, on both CPU backends and both scalars, down to ε where γ·C passes a million.
 
-use earthmover::sweep::{Absorbed, Backend, Scaling, Streamed, conformance};
+use earthmover::sweep::{Backend, DualPoint, Stabilised, Streamed, conformance};
 use earthmover::{Error, Problem};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -27,13 +27,13 @@ fn keeps_its_laws<T: Scalar>(case: &Case, gamma: f64, absorbed: bool) -> TestCas
         } else {
             f64::NEG_INFINITY
         };
-        let at = Scaling {
+        let at = DualPoint {
             epsilon: 1.0 / gamma,
             cols: &potentials,
             slack,
         };
         let mut backend: Box<dyn Backend> = if absorbed {
-            Box::new(Absorbed::new(&cost, masses.rows()))
+            Box::new(Stabilised::new(&cost, masses.rows()))
         } else {
             Box::new(Streamed::new(&cost, masses.rows()))
         };
@@ -72,7 +72,7 @@ macro_rules! stamp {
     ($($name:ident = $scalar:ident, $absorbed:literal;)*) => {$(
         #[test]
         fn $name() {
-            common::hold(common::cases(256, 1), Draw::SMALL, &|case| {
+            common::check(common::cases(256, 1), Draw::SMALL, &|case| {
                 let gamma = 10f64.powf(3.0 + 3.5 * case.noise[case.noise.len() - 1]);
                 keeps_its_laws::<$scalar>(case, gamma, $absorbed)
             });
@@ -124,7 +124,7 @@ fn costs_read_alike_by_entry_row_and_column() {
     ];
     #[cfg(feature = "nalgebra")]
     let kinds = [&kinds[..], &[Kind::Matrix, Kind::View]].concat();
-    common::hold(common::cases(64, 1), Draw::SMALL, &|case| {
+    common::check(common::cases(64, 1), Draw::SMALL, &|case| {
         kinds.iter().try_for_each(|&kind| {
             reads_alike::<f32>(kind, case)?;
             reads_alike::<f64>(kind, case)

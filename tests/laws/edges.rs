@@ -5,7 +5,7 @@ use earthmover::{Marginals, Problem, Real, Slack, Status};
 use crate::common::costs::{Kind, Scalar, with};
 use crate::common::naive::augmented;
 use crate::common::problems::Case;
-use crate::methods::{Annealed, Contracted, Method, NetworkSimplex, Newton, Sinkhorn, Stored};
+use crate::methods::{Annealed, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored};
 
 /// Runs a check for every solver and scalar.
 macro_rules! every_method {
@@ -18,8 +18,8 @@ macro_rules! every_method {
         $check::<f64, Annealed>($($argument),*);
         $check::<f32, Newton>($($argument),*);
         $check::<f64, Newton>($($argument),*);
-        $check::<f32, Contracted>($($argument),*);
-        $check::<f64, Contracted>($($argument),*);
+        $check::<f32, ShortestPaths>($($argument),*);
+        $check::<f64, ShortestPaths>($($argument),*);
         $check::<f32, NetworkSimplex>($($argument),*);
         $check::<f64, NetworkSimplex>($($argument),*);
     };
@@ -45,13 +45,13 @@ fn answers<T: Scalar, M: Method<T>>(case: &Case, optimum: f64, plan: Option<&[f6
         let solution = M::make().solve(&problem).unwrap();
         assert_eq!(solution.status(), Status::Converged);
         let proof = solution.certificate();
-        let slop = 1e-12 * case.marginals.total().max(optimum.abs());
+        let tolerance = 1e-12 * case.marginals.total().max(optimum.abs());
         assert!(
-            proof.dual <= optimum + slop && optimum <= proof.primal + slop,
+            proof.dual <= optimum + tolerance && optimum <= proof.primal + tolerance,
             "{proof:?} {optimum}"
         );
         if M::is_exact() {
-            assert!(proof.gap().abs() <= slop, "{proof:?}");
+            assert!(proof.gap().abs() <= tolerance, "{proof:?}");
         }
         if let Some(plan) = plan {
             for (p, q) in solution.plan().to_dense().iter().zip(plan) {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use earthmover::{
-    Contracted, Cost, Dense, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, PointCloud,
-    Problem, Progress, Real, Sinkhorn, Slack, Solution, SquaredEuclidean, Status,
+    Cost, Dense, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, PointCloud, Problem,
+    Progress, Real, ShortestPaths, Sinkhorn, Slack, Solution, SquaredEuclidean, Status,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
@@ -202,7 +202,7 @@ fn answers<'p, T: Real>(
         ("newton", false, entropic!(Newton::new(epsilon))),
         ("entropic", false, entropic!(Entropic::new(epsilon))),
         ("simplex", true, exact!(NetworkSimplex::new())),
-        ("contracted", true, exact!(Contracted::new())),
+        ("contracted", true, exact!(ShortestPaths::new())),
         ("exact", true, exact!(Exact::new())),
     ]
 }
@@ -453,7 +453,7 @@ fn no_time_is_no_pivot_and_hardly_a_sweep() {
             (Newton::new(1e-4).time_limit(none).solve(&problem), 2),
             (Entropic::new(1e-4).time_limit(none).solve(&problem), 2),
             (NetworkSimplex::new().time_limit(none).solve(&problem), 0),
-            (Contracted::new().time_limit(none).solve(&problem), 0),
+            (ShortestPaths::new().time_limit(none).solve(&problem), 0),
             (Exact::new().time_limit(none).solve(&problem), 0),
         ] {
             let found = found.unwrap();
@@ -502,7 +502,7 @@ fn a_start_far_away_is_no_answer() {
         let moved = if only_first { 1 } else { 4 };
         start.cols[..moved].iter_mut().for_each(|g| *g += shift);
         for found in [
-            Contracted::new().solve_from(&problem, &start).unwrap(),
+            ShortestPaths::new().solve_from(&problem, &start).unwrap(),
             NetworkSimplex::new().solve_from(&problem, &start).unwrap(),
         ] {
             assert!(found.status().is_converged());
@@ -533,13 +533,13 @@ fn stopped_answers_are_no_worse_than_none() {
             false => ControlFlow::Break(()),
         }
     };
-    let start = Contracted::new()
+    let start = ShortestPaths::new()
         .on_progress(at(0))
         .solve(&problem)
         .unwrap();
     let cold = Newton::new(0.01).max_iterations(0).solve(&problem).unwrap();
     for stop in [1, 2, 5, 12, 30] {
-        let found = Contracted::new()
+        let found = ShortestPaths::new()
             .on_progress(at(stop))
             .solve(&problem)
             .unwrap();

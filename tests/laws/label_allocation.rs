@@ -77,14 +77,14 @@ impl Allocation {
         let problem = Problem::new(cost, marginals).unwrap();
         let solution = solver.solve(&problem).unwrap().converged().unwrap();
         let plan = solution.plan();
-        let slop = 2.0 * solution.violation() * total + 1e-12 * total;
+        let tolerance = 2.0 * solution.violation() * total + 1e-12 * total;
         assert!(plan.to_dense().iter().all(|&q| q >= 0.0));
         assert!(plan.row_sums().iter().all(|&sum| sum <= 1.0 + 1e-12));
         for (sum, cap) in plan.col_sums().iter().zip(&self.caps) {
-            assert!(*sum <= cap + slop, "{sum} labels for {cap} places");
+            assert!(*sum <= cap + tolerance, "{sum} labels for {cap} places");
         }
         assert!(
-            plan.mass() >= self.least - slop,
+            plan.mass() >= self.least - tolerance,
             "{} of {}",
             plan.mass(),
             self.least

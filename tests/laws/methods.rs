@@ -2,7 +2,7 @@
 
 use earthmover::{Cost, Epsilon, Error, Kernel, Potentials, Problem, Real, Solution, Solver};
 
-pub use earthmover::{Contracted, Entropic, Exact, NetworkSimplex, Newton, Sinkhorn};
+pub use earthmover::{Entropic, Exact, NetworkSimplex, Newton, ShortestPaths, Sinkhorn};
 
 /// The regularisation of the laws. Costs are from 0 to about 3.
 pub const EPSILON: f64 = 0.1;
@@ -93,6 +93,6 @@ own! {
     // Ties leave a few pivots of no mass.
     NetworkSimplex, 0.0, 12, Self::new();
     // Rounds, most of which find nothing to do.
-    Contracted, 0.0, 30, Self::new();
+    ShortestPaths, 0.0, 30, Self::new();
     Exact, 0.0, 30, Self::new();
 }

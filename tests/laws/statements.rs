@@ -19,7 +19,7 @@ fn question<T: Scalar>(cost: &dyn Cost<T>, marginals: Marginals) -> Problem<T, &
 const LP: f64 = 1e-6;
 
 /// How far two answers to the same question may be apart, per unit of mass.
-fn slop<T: Scalar, M: Method<T>>() -> f64 {
+fn allowance<T: Scalar, M: Method<T>>() -> f64 {
     if M::is_exact() {
         1e-12
     } else {
@@ -156,7 +156,7 @@ pub fn bounds_enclose_the_optimum<T: Scalar, M: Method<T>>(
         );
         // An entropic plan costs at most ε times its entropy more than the best.
         let pairs = ((case.rows + 1) * (case.cols + 1)) as f64;
-        let bias = M::EPSILON * unit * pairs.ln() + slop::<T, M>() * unit;
+        let bias = M::EPSILON * unit * pairs.ln() + allowance::<T, M>() * unit;
         prop_assert!(solution.objective() <= optimum + bias + LP * unit);
         Ok(())
     })
@@ -174,8 +174,8 @@ pub fn the_answer_is_the_textbooks<T: Scalar, M: Method<T>>(
         let table = augmented(&problem);
         let plan = whole_plan(&problem, &solution);
         let unit = case.marginals.total();
-        let price = table.price(&plan, slop::<T, M>() * unit);
-        let allowed = slop::<T, M>() * unit;
+        let price = table.price(&plan, allowance::<T, M>() * unit);
+        let allowed = allowance::<T, M>() * unit;
         prop_assert!(
             (solution.objective() - price).abs() <= allowed,
             "{} or {price}",
@@ -223,7 +223,7 @@ pub fn order_does_not_matter<T: Scalar, M: Method<T>>(kind: Kind, case: &Case) -
             M::make().solve(&problem).unwrap(),
             M::make().solve(&permuted).unwrap(),
         );
-        let allowed = slop::<T, M>() * masses.total();
+        let allowed = allowance::<T, M>() * masses.total();
         prop_assert!((one.objective() - other.objective()).abs() <= allowed);
         if !M::is_exact() {
             let (p, q) = (one.plan().to_dense(), other.plan().to_dense());
@@ -249,7 +249,7 @@ pub fn neither_do_the_names_of_the_sides<T: Scalar, M: Method<T>>(
             M::make().solve(&problem).unwrap(),
             M::make().solve(&turned).unwrap(),
         );
-        let allowed = slop::<T, M>() * case.marginals.total();
+        let allowed = allowance::<T, M>() * case.marginals.total();
         prop_assert!((one.objective() - other.objective()).abs() <= allowed);
         if !M::is_exact() {
             let (p, q) = (one.plan().to_dense(), other.plan().to_dense());
@@ -291,7 +291,7 @@ pub fn prices_move_only_potentials<T: Scalar, M: Method<T> + Method<f64>>(
         let moved = question(&shifted, marginals);
         let one = <M as Method<T>>::make().solve(&problem).unwrap();
         let other = <M as Method<f64>>::make().solve(&moved).unwrap();
-        let allowed = slop::<T, M>() * masses.total();
+        let allowed = allowance::<T, M>() * masses.total();
         let (before, after) = (one.objective() + difference, other.objective());
         prop_assert!(
             (before - after).abs() <= 4.0 * allowed,
@@ -321,7 +321,7 @@ pub fn slack_is_one_more_row_and_column<T: Scalar, M: Method<T>>(
             M::make().solve(&problem).unwrap(),
             M::make().solve(&written).unwrap(),
         );
-        let allowed = slop::<T, M>() * case.marginals.total();
+        let allowed = allowance::<T, M>() * case.marginals.total();
         prop_assert!((lean.objective() - full.objective()).abs() <= allowed);
         if !M::is_exact() {
             let plan = whole_plan(&problem, &lean);
@@ -357,7 +357,7 @@ pub fn an_answer_is_its_own_warm_start<T: Scalar, M: Method<T>>(
             "{} iterations",
             again.iterations()
         );
-        let allowed = slop::<T, M>() * case.marginals.total();
+        let allowed = allowance::<T, M>() * case.marginals.total();
         prop_assert!((first.objective() - again.objective()).abs() <= allowed);
         Ok(())
     })

@@ -3,7 +3,7 @@
 
 use earthmover::{Cost, Dense, Marginals, PointCloud, Problem, Slack, Solver, SquaredEuclidean};
 
-use crate::methods::{Annealed, Contracted, Method, NetworkSimplex, Newton, Sinkhorn, Stored};
+use crate::methods::{Annealed, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored};
 
 /// Any cost behind one type, so that the solvers are compiled once.
 type Question<'a> = Problem<f32, &'a dyn Cost<f32>>;
@@ -72,7 +72,7 @@ fn every_solver(cost: &dyn Cost<f32>) {
     same_bits::<Annealed>(problem);
     same_bits::<Newton>(problem);
     same_bits::<NetworkSimplex>(problem);
-    same_bits::<Contracted>(problem);
+    same_bits::<ShortestPaths>(problem);
 }
 
 #[test]

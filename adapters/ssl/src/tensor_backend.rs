@@ -12,7 +12,7 @@
 //! in tiles of 1,024 rows and the tiles on the host in f64.
 
 use candle_core::{D, DType, Device, Tensor};
-use earthmover::sweep::{Backend, Scaling};
+use earthmover::sweep::{Backend, DualPoint};
 use earthmover::{Error, Side};
 
 use crate::nn::ops::log_sum_exp;
@@ -25,12 +25,12 @@ const TILE: usize = 1024;
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover::sweep::{Backend, Scaling};
+/// use earthmover::sweep::{Backend, DualPoint};
 /// use earthmover_ssl::tensor_backend::TensorBackend;
 /// let cost = Tensor::new(&[[0f64, 1.0], [1.0, 0.0]], &Device::Cpu)?;
 /// let mut backend = TensorBackend::new(cost, &[0.5, 0.5])?;
 /// let mut sums = [0.0; 3];
-/// let at = Scaling { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
+/// let at = DualPoint { epsilon: 0.1, cols: &[0.0, 0.0], slack: f64::NEG_INFINITY };
 /// backend.sweep(&at, &mut sums)?;
 /// assert!((sums[0] - 0.5f64).abs() < 1e-12 && sums[2] == 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -120,7 +120,7 @@ impl TensorBackend {
         })
     }
 
-    fn run(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn run(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         let all = at.cols.iter().copied().chain([at.slack]);
         let top = all.clone().fold(f64::NEG_INFINITY, f64::max);
         let shift = if top.is_finite() { top } else { 0.0 };
@@ -193,7 +193,7 @@ impl Backend for TensorBackend {
         self.cols
     }
 
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         for (what, expected, found) in [
             ("column potentials", self.cols, at.cols.len()),
             ("column sums", self.cols + 1, sums.len()),

@@ -233,7 +233,7 @@ fn page_and_figures_show_the_comparison() {
     assert!(programme.contains("A &amp; B") && programme.contains("nats per example"));
     for text in [
         "Test error",
-        "Scaling variables",
+        "Dual variables",
         "Allocation per class",
         "abstain",
     ] {

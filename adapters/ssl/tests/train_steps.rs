@@ -237,7 +237,7 @@ fn the_report_shows_every_series_and_nothing_from_outside() {
         "Two &lt;methods&gt;",
         "supervised only",
         "SLA",
-        "Scaling variables",
+        "Dual variables",
         "predicted class",
         "±",
     ] {

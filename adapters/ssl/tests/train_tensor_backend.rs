@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use candle_core::{DType, Device, Tensor};
-use earthmover::sweep::{Backend, Scaling, Streamed, conformance};
+use earthmover::sweep::{Backend, DualPoint, Streamed, conformance};
 use earthmover::{Dense, Error, Marginals, Problem, Sinkhorn};
 use earthmover_ssl::rng::Rng;
 use earthmover_ssl::tensor_backend::TensorBackend;
@@ -61,7 +61,7 @@ fn keeps_the_laws() {
                     let even = vec![total / k as f64; k];
                     let marginals = Marginals::balanced(&case.masses, &even).unwrap();
                     let problem = Problem::new(cost, marginals).unwrap();
-                    let at = Scaling {
+                    let at = DualPoint {
                         epsilon,
                         cols: &case.cols,
                         slack,
@@ -84,7 +84,7 @@ fn keeps_the_laws() {
 #[test]
 fn agrees_with_the_streamed_backend() {
     let case = case(500, 5, 9);
-    let at = Scaling {
+    let at = DualPoint {
         epsilon: 0.1,
         cols: &case.cols,
         slack: 0.3,
@@ -108,7 +108,7 @@ fn agrees_with_the_streamed_backend() {
 fn sums_that_underflow_have_logarithms() {
     let cost = Tensor::new(&[[0f32, 1.0], [0.0, 1.0]], &Device::Cpu).unwrap();
     let mut backend = TensorBackend::new(cost, &[1.0, 1.0]).unwrap();
-    let at = Scaling {
+    let at = DualPoint {
         epsilon: 1e-3,
         cols: &[0.0, 0.0],
         slack: f64::NEG_INFINITY,
@@ -161,7 +161,7 @@ fn refuses_what_is_no_cost_and_rows_without_a_way() {
     ));
 
     let mut blocked = new(&[[0.0, 1.0], [INF, INF]], &[1.0, 1.0]).unwrap();
-    let at = |slack| Scaling {
+    let at = |slack| DualPoint {
         epsilon: 0.1,
         cols: &[0.0, 0.0],
         slack,

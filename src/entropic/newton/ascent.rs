@@ -3,7 +3,7 @@
 use super::step::Step;
 use crate::entropic::sinkhorn::Outcome;
 use crate::solver::Guard;
-use crate::sweep::{Curvature, Target, Verdict, verdict};
+use crate::sweep::{Curvature, SemiDual, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
 /// When an ascent stops.
@@ -35,7 +35,7 @@ const IMPATIENCE: usize = 5;
 /// the top. That needs no value of the semi-dual, whose last digits would be lost in a large sum.
 pub(crate) fn ascend(
     backend: &mut dyn Curvature,
-    target: &mut Target,
+    semidual: &mut SemiDual,
     g: Vec<f64>,
     epsilon: f64,
     iterations: usize,
@@ -44,7 +44,7 @@ pub(crate) fn ascend(
     let size = g.len();
     let mut ascent = Ascent {
         backend,
-        target,
+        semidual,
         epsilon,
         iterations,
         step: Step::new(size),
@@ -83,7 +83,7 @@ pub(crate) fn ascend(
         {
             break Status::Stalled;
         }
-        let wanted = &ascent.target.wanted;
+        let wanted = &ascent.semidual.wanted;
         if !ascent.step.solve(wanted, &sums, epsilon, lambda, longest) {
             if lambda > 1e12 {
                 break Status::IterationLimit;
@@ -91,7 +91,7 @@ pub(crate) fn ascend(
             lambda = (lambda * 10.0).max(FIRST);
             continue;
         }
-        let (delta, total) = (ascent.step.delta.clone(), ascent.target.total);
+        let (delta, total) = (ascent.step.delta.clone(), ascent.semidual.total);
         let slope = |sums: &[f64], wanted: &[f64]| -> f64 {
             wanted
                 .iter()
@@ -108,7 +108,7 @@ pub(crate) fn ascend(
         let kept = core::mem::take(&mut ascent.step.outer);
         ascent.step.outer = vec![0.0; size * size];
         let outcome = ascent.look(&trial, &mut trial_sums)?;
-        let after = slope(&trial_sums, &ascent.target.wanted);
+        let after = slope(&trial_sums, &ascent.semidual.wanted);
         let fine = outcome <= violation || after >= -0.5 * before;
         if fine && outcome.is_finite() {
             core::mem::swap(&mut g, &mut trial);
@@ -133,7 +133,7 @@ pub(crate) fn ascend(
     if trial_sums.iter().any(|s| *s != 0.0) && trial != g {
         ascent
             .backend
-            .sweep(&ascent.target.scaling(epsilon, &g), &mut trial_sums)?;
+            .sweep(&ascent.semidual.dual_point(epsilon, &g), &mut trial_sums)?;
     }
     Ok(Outcome {
         g,
@@ -147,7 +147,7 @@ pub(crate) fn ascend(
 
 struct Ascent<'a> {
     backend: &'a mut dyn Curvature,
-    target: &'a mut Target,
+    semidual: &'a mut SemiDual,
     epsilon: f64,
     iterations: usize,
     step: Step,
@@ -157,33 +157,35 @@ struct Ascent<'a> {
 impl Ascent<'_> {
     /// Sums and curvature at `g`; returns the violation.
     fn look(&mut self, g: &[f64], sums: &mut [f64]) -> Result<f64, Error> {
-        let at = self.target.scaling(self.epsilon, g);
+        let at = self.semidual.dual_point(self.epsilon, g);
         self.backend
             .sweep_with_curvature(&at, sums, &mut self.step.outer)?;
         self.iterations += 1;
-        if self.target.slack.row > 0.0 {
-            self.target.slack_row(self.epsilon, g, &mut self.slack_row);
+        if self.semidual.slack.row > 0.0 {
+            self.semidual
+                .slack_row(self.epsilon, g, &mut self.slack_row);
             sums.iter_mut()
                 .zip(&self.slack_row)
                 .for_each(|(s, p)| *s += p);
-            self.step.add_row(&self.slack_row, self.target.slack.row);
+            self.step.add_row(&self.slack_row, self.semidual.slack.row);
         }
         self.check_blocked(g, sums)?;
-        Ok(self.target.violation(sums))
+        Ok(self.semidual.violation(sums))
     }
 
     /// A column that wants mass and holds exactly nothing is either far away or forbidden altogether.
     fn check_blocked(&mut self, g: &[f64], sums: &[f64]) -> Result<(), Error> {
         let k = g.len() - 1;
         let empty: Vec<usize> = (0..k)
-            .filter(|&j| sums[j] == 0.0 && self.target.wanted[j] > 0.0)
+            .filter(|&j| sums[j] == 0.0 && self.semidual.wanted[j] > 0.0)
             .collect();
         if empty.is_empty() {
             return Ok(());
         }
         let mut logs = vec![0.0; empty.len()];
         self.backend.log_sums(&empty, &mut logs)?;
-        let reachable = self.target.slack.row > 0.0 && self.target.slack.row_cost < f64::INFINITY;
+        let reachable =
+            self.semidual.slack.row > 0.0 && self.semidual.slack.row_cost < f64::INFINITY;
         match empty
             .iter()
             .zip(&logs)
@@ -192,7 +194,7 @@ impl Ascent<'_> {
             Some((&j, _)) => Err(Error::Blocked {
                 side: Side::Cols,
                 index: j,
-                mass: self.target.wanted[j],
+                mass: self.semidual.wanted[j],
             }),
             None => Ok(()),
         }

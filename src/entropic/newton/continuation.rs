@@ -7,7 +7,7 @@
 
 use super::ascent::{Limits, ascend};
 use crate::entropic::sinkhorn::Outcome;
-use crate::sweep::{Curvature, Target};
+use crate::sweep::{Curvature, SemiDual};
 use crate::{Error, Status};
 
 /// Sweeps to try before a rung counts as too far.
@@ -18,23 +18,23 @@ const RUNG: f64 = 4.0;
 
 /// How well a rung has to place the mass: even the smallest of the masses wanted, or the next rung down starts far away
 /// for them.
-fn rough(target: &Target) -> f64 {
-    let wanted = target.wanted.iter().copied().filter(|w| *w > 0.0);
+fn rough(semidual: &SemiDual) -> f64 {
+    let wanted = semidual.wanted.iter().copied().filter(|w| *w > 0.0);
     let least = wanted.fold(f64::INFINITY, f64::min);
-    (0.2 * least / target.total).min(0.05)
+    (0.2 * least / semidual.total).min(0.05)
 }
 
 /// Ascends at `epsilon`, by way of larger ones where that is needed. The backend's last sweep is at the
 /// outcome's potentials.
 pub(crate) fn descend(
     backend: &mut dyn Curvature,
-    target: &mut Target,
+    semidual: &mut SemiDual,
     g: Vec<f64>,
     epsilon: f64,
     spent: usize,
     limits: &Limits<'_>,
 ) -> Result<Outcome, Error> {
-    let rough = limits.tolerance.max(rough(target));
+    let rough = limits.tolerance.max(rough(semidual));
     let mut g = g;
     let mut iterations = spent;
     let mut rungs = vec![epsilon];
@@ -59,20 +59,20 @@ pub(crate) fn descend(
             max_iterations: cap,
             ..*limits
         };
-        let outcome = ascend(backend, target, g, here, iterations, &rung)?;
+        let outcome = ascend(backend, semidual, g, here, iterations, &rung)?;
         iterations = outcome.iterations;
         let done = match outcome.status {
             // Stalled: the scalar has no more digits, which no other ε would give it.
             Status::Converged | Status::Stalled => true,
             Status::Stopped if last => return Ok(outcome),
-            Status::Stopped => return at_last(backend, target, outcome, epsilon, limits),
+            Status::Stopped => return at_last(backend, semidual, outcome, epsilon, limits),
             Status::IterationLimit => false,
         };
         if (last && done) || iterations >= most {
             return if last {
                 Ok(outcome)
             } else {
-                at_last(backend, target, outcome, epsilon, limits)
+                at_last(backend, semidual, outcome, epsilon, limits)
             };
         }
         g = outcome.g;
@@ -92,7 +92,7 @@ pub(crate) fn descend(
 /// Cut short on the way: one more sweep says how far off that is at the ε that was asked for.
 fn at_last(
     backend: &mut dyn Curvature,
-    target: &mut Target,
+    semidual: &mut SemiDual,
     cut: Outcome,
     epsilon: f64,
     limits: &Limits<'_>,
@@ -101,5 +101,5 @@ fn at_last(
         max_iterations: 0,
         ..*limits
     };
-    ascend(backend, target, cut.g, epsilon, cut.iterations, &end)
+    ascend(backend, semidual, cut.g, epsilon, cut.iterations, &end)
 }

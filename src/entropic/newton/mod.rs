@@ -23,18 +23,17 @@ pub(crate) use step::Step;
 
 use crate::cost::{Sampled, Transposed};
 use crate::entropic::precision as digits;
-use crate::entropic::probe::Outlook;
+use crate::entropic::probe::CostProbe;
 use crate::entropic::sinkhorn::{
     Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
 };
-use crate::entropic::transpose::{measure, turned_back};
+use crate::entropic::transpose::{measure, transposed_back};
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
-use crate::sweep::definition::Gibbs;
-use crate::sweep::{CERTAIN, Curvature, Streamed, Target, Verdict};
+use crate::sweep::{CERTAIN, Curvature, SemiDual, Streamed, Verdict};
 use crate::{
     Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
 };
@@ -203,15 +202,15 @@ impl Newton {
         self.check_options()?;
         check_shape(problem, backend)?;
         let survey = check::whole(problem)?;
-        let mut target = Target::new(problem.marginals());
-        let g = target.rest();
+        let mut semidual = SemiDual::new(problem.marginals());
+        let g = semidual.rest();
         if self.max_iterations == 0 {
-            return Ok(unswept(problem, &target, g, self.epsilon));
+            return Ok(unswept(problem, &semidual, g, self.epsilon));
         }
         let ceiling = survey.span(problem.marginals());
         let limits = self.limits(self.tolerance, ceiling, &guard);
-        let outcome = descend(backend, &mut target, g, self.epsilon, 0, &limits)?;
-        Ok(answer(problem, &target, outcome))
+        let outcome = descend(backend, &mut semidual, g, self.epsilon, 0, &limits)?;
+        Ok(answer(problem, &semidual, outcome))
     }
 
     fn check_options(&self) -> Result<(), Error> {
@@ -239,11 +238,11 @@ impl Newton {
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let target = Target::new(problem.marginals());
-        let start = start.map(|g| target.fit(g));
+        let semidual = SemiDual::new(problem.marginals());
+        let start = start.map(|g| semidual.fit(g));
         if self.max_iterations == 0 {
-            let g = start.unwrap_or_else(|| target.rest());
-            return Ok(unswept(problem, &target, g, self.epsilon));
+            let g = start.unwrap_or_else(|| semidual.rest());
+            return Ok(unswept(problem, &semidual, g, self.epsilon));
         }
         if problem.cols() <= problem.rows() {
             return self.tall(problem, start, spent, survey, guard);
@@ -255,18 +254,18 @@ impl Newton {
         let other = self
             .tall(&turned, start, spent, survey, guard)
             .map_err(Error::transposed)?;
-        turned_back(problem, survey, self.tolerance, other)
+        transposed_back(problem, survey, self.tolerance, other)
     }
 
     /// Row potentials that belong to column potentials: the start of the transposed problem.
     fn rows_of<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>, g: Vec<f64>) -> Vec<f64> {
-        let target = Target::new(problem.marginals());
+        let semidual = SemiDual::new(problem.marginals());
         let mut f = vec![0.0; problem.rows() + 1];
-        let gibbs = Gibbs::at(&target.scaling(self.epsilon, &g));
+        let point = semidual.dual_point(self.epsilon, &g);
         let masses = problem.marginals().rows();
-        gibbs.row_potentials(problem.cost(), masses, &mut f[..problem.rows()]);
-        f[problem.rows()] = if target.slack.row > 0.0 {
-            target.slack_row(self.epsilon, &g, &mut vec![0.0; g.len()])
+        point.row_potentials(problem.cost(), masses, &mut f[..problem.rows()]);
+        f[problem.rows()] = if semidual.slack.row > 0.0 {
+            semidual.slack_row(self.epsilon, &g, &mut vec![0.0; g.len()])
         } else {
             f64::NEG_INFINITY
         };
@@ -281,40 +280,40 @@ impl Newton {
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let mut target = Target::new(problem.marginals());
+        let mut semidual = SemiDual::new(problem.marginals());
         let (cost, marginals) = (problem.cost(), problem.marginals());
         let (epsilon, tolerance) = (self.epsilon, self.tolerance);
         if let Some(reduced) = digits::needed(cost, marginals, survey, epsilon, tolerance) {
             let outcome = self.over(
                 &reduced,
                 marginals,
-                &mut target,
+                &mut semidual,
                 start,
                 spent,
                 survey,
                 guard,
             )?;
-            return Ok(answer(problem, &target, outcome));
+            return Ok(answer(problem, &semidual, outcome));
         }
-        let outcome = self.over(cost, marginals, &mut target, start, spent, survey, guard)?;
+        let outcome = self.over(cost, marginals, &mut semidual, start, spent, survey, guard)?;
         if outcome.status != Status::Stalled || outcome.iterations >= self.max_iterations {
-            return Ok(answer(problem, &target, outcome));
+            return Ok(answer(problem, &semidual, outcome));
         }
         // The scalar has no more digits: go on where there are some.
         let Some(reduced) = digits::worthwhile(cost, marginals, epsilon, tolerance) else {
-            return Ok(answer(problem, &target, outcome));
+            return Ok(answer(problem, &semidual, outcome));
         };
         let (start, spent) = (Some(outcome.g), outcome.iterations);
         let outcome = self.over(
             &reduced,
             marginals,
-            &mut target,
+            &mut semidual,
             start,
             spent,
             survey,
             guard,
         )?;
-        Ok(answer(problem, &target, outcome))
+        Ok(answer(problem, &semidual, outcome))
     }
 
     /// Solves over a cost, the problem's own or a more careful reading of it.
@@ -323,20 +322,20 @@ impl Newton {
         &self,
         cost: &dyn Cost<T>,
         marginals: &Marginals,
-        target: &mut Target,
+        semidual: &mut SemiDual,
         start: Option<Vec<f64>>,
         spent: usize,
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Outcome, Error> {
-        let outlook = Outlook::new(cost, self.epsilon);
+        let probe = CostProbe::new(cost, self.epsilon);
         let ceiling = survey.span(marginals);
         let g = match start {
             Some(g) => g,
             None => {
-                let g = self.cold(cost, marginals, target, outlook, ceiling, guard);
+                let g = self.cold(cost, marginals, semidual, probe, ceiling, guard);
                 if guard.is_stopped() {
-                    return self.stopped_cold(cost, marginals, target, g, spent);
+                    return self.stopped_cold(cost, marginals, semidual, g, spent);
                 }
                 g
             }
@@ -344,13 +343,13 @@ impl Newton {
         // Lists leave out a share of each row: what they leave out counts, too.
         let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
         let faint = LEFT_OUT * self.tolerance;
-        let mut backend = outlook.backend(cost, marginals.rows(), faint);
-        let mut outcome = descend(&mut *backend, target, g, self.epsilon, spent, &limits)?;
+        let mut backend = probe.backend(cost, marginals.rows(), faint);
+        let mut outcome = descend(&mut *backend, semidual, g, self.epsilon, spent, &limits)?;
         drop(backend);
         if outcome.status == Status::Converged
             && survey.is_coarse::<T>(self.epsilon, self.tolerance)
         {
-            self.look_again(cost, marginals, target, &mut outcome)?;
+            self.look_again(cost, marginals, semidual, &mut outcome)?;
         }
         Ok(outcome)
     }
@@ -360,16 +359,17 @@ impl Newton {
         &self,
         cost: &dyn Cost<T>,
         marginals: &Marginals,
-        target: &mut Target,
+        semidual: &mut SemiDual,
         found: Vec<f64>,
         spent: usize,
     ) -> Result<Outcome, Error> {
         let mut backend = Streamed::over(cost, marginals.rows());
         let mut best: Option<Outcome> = None;
-        for g in [target.rest(), found] {
+        for g in [semidual.rest(), found] {
             let mut sums = vec![0.0; g.len()];
             let (epsilon, tolerance) = (self.epsilon, self.tolerance);
-            let (violation, _) = measure(&mut backend, target, epsilon, &g, &mut sums, tolerance)?;
+            let (violation, _) =
+                measure(&mut backend, semidual, epsilon, &g, &mut sums, tolerance)?;
             if best.as_ref().is_none_or(|b| violation <= b.violation) {
                 best = Some(Outcome {
                     g,
@@ -390,13 +390,13 @@ impl Newton {
         &self,
         cost: &dyn Cost<T>,
         marginals: &Marginals,
-        target: &mut Target,
+        semidual: &mut SemiDual,
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
         let mut plain = Streamed::over(cost, marginals.rows());
         let (violation, verdict) = measure(
             &mut plain,
-            target,
+            semidual,
             self.epsilon,
             &outcome.g,
             &mut outcome.sums,
@@ -417,12 +417,12 @@ impl Newton {
         &self,
         cost: &dyn Cost<T>,
         marginals: &Marginals,
-        target: &mut Target,
-        outlook: Outlook,
+        semidual: &mut SemiDual,
+        probe: CostProbe,
         ceiling: f64,
         guard: &Guard<'_>,
     ) -> Vec<f64> {
-        let mut g = target.rest();
+        let mut g = semidual.rest();
         let (n, k) = (cost.rows(), cost.cols());
         let mut count = SAMPLE.max(FEWEST * k).min(n);
         let mut first = true;
@@ -433,15 +433,15 @@ impl Newton {
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
                 let mut backend = Streamed::new(&part, &weights);
-                g = self.anneal(&mut backend, target, g, outlook.spread, guard);
+                g = self.anneal(&mut backend, semidual, g, probe.spread, guard);
             }
             let tolerance = know.max(self.tolerance);
             let limits = Limits {
                 max_iterations: MOST_ON_SAMPLES,
                 ..self.limits(tolerance, ceiling, guard)
             };
-            let mut backend = outlook.backend(&part, &weights, LEFT_OUT * tolerance);
-            let outcome = descend(&mut *backend, target, g.clone(), self.epsilon, 0, &limits);
+            let mut backend = probe.backend(&part, &weights, LEFT_OUT * tolerance);
+            let outcome = descend(&mut *backend, semidual, g.clone(), self.epsilon, 0, &limits);
             if let Ok(outcome) = outcome
                 && outcome.status != Status::IterationLimit
             {
@@ -463,13 +463,13 @@ impl Newton {
     fn anneal(
         &self,
         backend: &mut dyn Curvature,
-        target: &mut Target,
+        semidual: &mut SemiDual,
         g: Vec<f64>,
         spread: f64,
         guard: &Guard<'_>,
     ) -> Vec<f64> {
         let mut g = g;
-        // No more misplaced than what a typical column holds.
+        // No more excess than what a typical column holds.
         let rough = (1.0 / g.len() as f64).min(0.05);
         let mut stages = Vec::new();
         let mut epsilon = self.epsilon * COOLING;
@@ -484,7 +484,7 @@ impl Newton {
                     max_iterations: 20,
                     ..self.limits(rough, spread, guard)
                 };
-                ascend(backend, target, g.clone(), epsilon, 0, &limits)
+                ascend(backend, semidual, g.clone(), epsilon, 0, &limits)
             } else {
                 let limits = crate::entropic::sinkhorn::Limits {
                     stages: vec![epsilon],
@@ -494,7 +494,7 @@ impl Newton {
                     guard,
                     spent: 0,
                 };
-                drive(backend, target, g.clone(), &limits)
+                drive(backend, semidual, g.clone(), &limits)
             };
             match outcome {
                 Ok(outcome) => g = outcome.g,

@@ -4,7 +4,7 @@ use super::anderson::Anderson;
 use super::line_search::{Judgement, Stride};
 use crate::solver::Guard;
 use crate::sweep::streamed::exponent;
-use crate::sweep::{Backend, CERTAIN, Target, Verdict, verdict};
+use crate::sweep::{Backend, CERTAIN, SemiDual, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
 /// When to stop.
@@ -49,15 +49,15 @@ const RISES: usize = 3;
 const FLAT: f64 = 1e-6;
 
 /// Sweeps without a per cent of improvement after which strides take over: on level ground soon, elsewhere
-/// only when combinations have been wandering for long. Level is where a step changes the violation by less
+/// only when combinations have been stagnating for long. Level is where a step changes the violation by less
 /// than a share of [`LEVEL`].
-const WANDERING: usize = 40;
+const STAGNATION: usize = 40;
 const LEVEL_FOR: usize = 4;
 const LEVEL: f64 = 1e-4;
 
 /// Plain steps before combinations are tried again, twice as many each time without improvement.
-const SOBER: usize = 4;
-const MOST_SOBER: usize = 160;
+const PLAIN_STEPS: usize = 4;
+const MOST_PLAIN_STEPS: usize = 160;
 
 /// How often a combination that went too far is cut to a quarter before the plain step is taken instead.
 const CUTS: usize = 3;
@@ -67,7 +67,7 @@ const PATIENCE: usize = 300;
 
 pub(crate) fn drive(
     backend: &mut dyn Backend,
-    target: &mut Target,
+    semidual: &mut SemiDual,
     g: Vec<f64>,
     limits: &Limits<'_>,
 ) -> Result<Outcome, Error> {
@@ -84,7 +84,7 @@ pub(crate) fn drive(
         let mut stage = Stage {
             place: (s as f64 / stages as f64, 1.0 / stages as f64),
             backend,
-            target,
+            semidual,
             epsilon,
             tolerance,
             limits,
@@ -110,7 +110,7 @@ pub(crate) fn drive(
 
 struct Stage<'a> {
     backend: &'a mut dyn Backend,
-    target: &'a mut Target,
+    semidual: &'a mut SemiDual,
     epsilon: f64,
     tolerance: f64,
     limits: &'a Limits<'a>,
@@ -124,14 +124,14 @@ impl Stage<'_> {
     fn measure(&mut self, g: &[f64], sums: &mut [f64], step: &mut [f64]) -> Result<f64, Error> {
         let k = g.len() - 1;
         self.backend
-            .sweep(&self.target.scaling(self.epsilon, g), sums)?;
-        self.target.add_slack_row(self.epsilon, g, sums);
+            .sweep(&self.semidual.dual_point(self.epsilon, g), sums)?;
+        self.semidual.add_slack_row(self.epsilon, g, sums);
         self.iterations += 1;
         let mut faint = Vec::new();
         for (j, ((r, &s), &w)) in step
             .iter_mut()
             .zip(sums.iter())
-            .zip(&self.target.wanted)
+            .zip(&self.semidual.wanted)
             .enumerate()
         {
             *r = if w > 0.0 { (w / s).ln() } else { 0.0 };
@@ -149,23 +149,23 @@ impl Stage<'_> {
                     return Err(Error::Blocked {
                         side: Side::Cols,
                         index: j,
-                        mass: self.target.wanted[j],
+                        mass: self.semidual.wanted[j],
                     });
                 }
-                step[j] = self.target.wanted[j].ln() - log;
+                step[j] = self.semidual.wanted[j].ln() - log;
             }
         }
-        if self.target.wanted[k] > 0.0 && sums[k] < 1e-30 * self.target.wanted[k] {
+        if self.semidual.wanted[k] > 0.0 && sums[k] < 1e-30 * self.semidual.wanted[k] {
             step[k] = self.slack_step(g)?;
         }
         self.centre(step);
-        Ok(self.target.violation(sums))
+        Ok(self.semidual.violation(sums))
     }
 
     /// Takes from a step what moves all columns alike. That changes nothing, so nothing holds it back:
     /// combinations of steps would pile it up until the potentials have no digits left for their differences.
     fn centre(&self, step: &mut [f64]) {
-        let wanted = &self.target.wanted;
+        let wanted = &self.semidual.wanted;
         let pull: f64 = step.iter().zip(wanted).map(|(r, w)| r * w).sum();
         let mean = pull / wanted.iter().sum::<f64>();
         for (r, &w) in step.iter_mut().zip(wanted) {
@@ -177,12 +177,12 @@ impl Stage<'_> {
 
     /// Adds the slack row to log-sums of real rows.
     fn with_slack_row(&self, g: &[f64], cols: &[usize], logs: &mut [f64]) {
-        if self.target.slack.row > 0.0 && self.target.slack.row_cost < f64::INFINITY {
+        if self.semidual.slack.row > 0.0 && self.semidual.slack.row_cost < f64::INFINITY {
             let f = self
-                .target
+                .semidual
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
             for (&j, log) in cols.iter().zip(logs) {
-                let mine = exponent(f + (g[j] - self.target.slack.row_cost), self.epsilon);
+                let mine = exponent(f + (g[j] - self.semidual.slack.row_cost), self.epsilon);
                 let top = log.max(mine);
                 *log = top + ((*log - top).exp() + (mine - top).exp()).ln();
             }
@@ -192,7 +192,7 @@ impl Stage<'_> {
     /// The plain step of a slack column whose sum underflowed: from the rows' potentials.
     fn slack_step(&mut self, g: &[f64]) -> Result<f64, Error> {
         let k = g.len() - 1;
-        let slack = self.target.slack;
+        let slack = self.semidual.slack;
         let mut f = vec![0.0; self.backend.rows()];
         self.backend.row_potentials(&mut f)?;
         let mut logits: Vec<f64> = f
@@ -201,7 +201,7 @@ impl Stage<'_> {
             .collect();
         if slack.row > 0.0 {
             let f = self
-                .target
+                .semidual
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
             logits.push(exponent(f + g[k] - slack.corner_cost, self.epsilon));
         }
@@ -214,12 +214,12 @@ impl Stage<'_> {
             });
         }
         let log = top + logits.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
-        Ok(self.target.wanted[k].ln() - log)
+        Ok(self.semidual.wanted[k].ln() - log)
     }
 
     /// What every column still wants.
     fn missing<'s>(&'s self, sums: &'s [f64]) -> impl Iterator<Item = f64> + 's {
-        self.target.wanted.iter().zip(sums).map(|(w, s)| w - s)
+        self.semidual.wanted.iter().zip(sums).map(|(w, s)| w - s)
     }
 
     /// The plain step as a move of the potentials; columns without mass stay where they are.
@@ -240,7 +240,7 @@ impl Stage<'_> {
         let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
         // Only differences of potentials matter: one unknown less than columns that take mass. More memory
         // than unknowns would fit steps to noise.
-        let unknowns = self.target.wanted.iter().filter(|w| **w > 0.0).count();
+        let unknowns = self.semidual.wanted.iter().filter(|w| **w > 0.0).count();
         let memory = self.limits.memory.min(unknowns.saturating_sub(1));
         let mut anderson = Anderson::new(memory);
         let mut g = start;
@@ -249,13 +249,13 @@ impl Stage<'_> {
         // The plain successor of the last point accepted, to go back to, and that point's violation.
         let mut plain = vec![0.0; size];
         let mut accepted = violation;
-        let mut daring = false;
+        let mut accelerated = false;
         let (mut best, mut since_best) = (violation, 0usize);
         let (mut rises, mut cuts) = (0usize, 0usize);
         // Strides under way, how many there will be the next time, sweeps since the last of them without
         // improvement, and how many of those were on level ground.
         let mut stride: Option<Stride> = None;
-        let (mut sober, mut wandering, mut level) = (SOBER, 0usize, 0usize);
+        let (mut plain_steps, mut stagnation, mut level) = (PLAIN_STEPS, 0usize, 0usize);
         let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
         let status = loop {
             let resolution = self.backend.resolution();
@@ -276,10 +276,10 @@ impl Stage<'_> {
             }
             if violation < 0.99 * best {
                 (best, since_best) = (violation, 0);
-                (rises, sober, wandering) = (0, SOBER, 0);
+                (rises, plain_steps, stagnation) = (0, PLAIN_STEPS, 0);
             } else {
                 since_best += 1;
-                wandering += 1;
+                stagnation += 1;
                 let patience = if resolution > 0.1 * violation {
                     PATIENCE / 10
                 } else {
@@ -294,17 +294,17 @@ impl Stage<'_> {
                     accepted = violation;
                     on.go_on(&g, self.direction(&g, &step), self.missing(&sums));
                 }
-                if !on.is_plain() || on.taken < sober {
+                if !on.is_plain() || on.taken < plain_steps {
                     on.next(self.epsilon, &mut g);
                     stride = Some(on);
                     violation = self.measure(&g, &mut sums, &mut step)?;
                     continue;
                 }
-                sober = (2 * sober).min(MOST_SOBER);
-                (wandering, level, daring, cuts, rises) = (0, 0, false, 0, 0);
+                plain_steps = (2 * plain_steps).min(MOST_PLAIN_STEPS);
+                (stagnation, level, accelerated, cuts, rises) = (0, 0, false, 0, 0);
             }
             let limit = if rises < RISES { 1.5 } else { 1.0 - FLAT };
-            if daring && !(violation <= limit * accepted) {
+            if accelerated && !(violation <= limit * accepted) {
                 // The combination was worse than what it was made from: it may have been right about the
                 // direction; if not, there is the plain step.
                 if cuts < CUTS {
@@ -316,7 +316,7 @@ impl Stage<'_> {
                     }
                 } else {
                     anderson.forget();
-                    (daring, cuts) = (false, 0);
+                    (accelerated, cuts) = (false, 0);
                     g.copy_from_slice(&plain);
                 }
             } else {
@@ -325,7 +325,7 @@ impl Stage<'_> {
                 let is_level = (violation - accepted).abs() <= LEVEL * accepted;
                 level = if is_level { level + 1 } else { 0 };
                 accepted = violation;
-                if self.limits.memory > 0 && (level > LEVEL_FOR || wandering >= WANDERING) {
+                if self.limits.memory > 0 && (level > LEVEL_FOR || stagnation >= STAGNATION) {
                     anderson.forget();
                     let on = Stride::new(&g, self.direction(&g, &step), self.missing(&sums));
                     on.next(self.epsilon, &mut g);
@@ -340,8 +340,8 @@ impl Stage<'_> {
                         *p = g + self.epsilon * r;
                     }
                     anderson.propose(&x, &step, &mut next);
-                    daring = anderson.is_warm();
-                    if daring {
+                    accelerated = anderson.is_warm();
+                    if accelerated {
                         for (g, &n) in g.iter_mut().zip(&next) {
                             if *g > f64::NEG_INFINITY {
                                 *g = self.epsilon * n;

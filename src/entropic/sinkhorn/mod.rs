@@ -26,10 +26,10 @@ use crate::entropic::precision as digits;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
-use crate::solution::plan::Shape;
+use crate::solution::plan::Representation;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
-use crate::sweep::{Absorbed, Backend, Streamed, Target};
+use crate::sweep::{Backend, SemiDual, Stabilised, Streamed};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// What the sweeps of a stored cost do with its exponentials.
@@ -208,13 +208,13 @@ impl Sinkhorn {
         let limits = self.limits(&guard)?;
         check_shape(problem, backend)?;
         check::whole(problem)?;
-        let mut target = Target::new(problem.marginals());
-        let g = target.rest();
+        let mut semidual = SemiDual::new(problem.marginals());
+        let g = semidual.rest();
         if self.max_iterations == 0 {
-            return Ok(unswept(problem, &target, g, self.epsilon.last()));
+            return Ok(unswept(problem, &semidual, g, self.epsilon.last()));
         }
-        let outcome = drive(backend, &mut target, g, &limits)?;
-        Ok(answer(problem, &target, outcome))
+        let outcome = drive(backend, &mut semidual, g, &limits)?;
+        Ok(answer(problem, &semidual, outcome))
     }
 
     /// The options, checked.
@@ -238,18 +238,18 @@ impl Sinkhorn {
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let mut target = Target::new(problem.marginals());
-        let g = start.map_or_else(|| target.rest(), |g| target.fit(g));
+        let mut semidual = SemiDual::new(problem.marginals());
+        let g = start.map_or_else(|| semidual.rest(), |g| semidual.fit(g));
         let epsilon = self.epsilon.last();
         if self.max_iterations == 0 {
-            return Ok(unswept(problem, &target, g, epsilon));
+            return Ok(unswept(problem, &semidual, g, epsilon));
         }
         let limits = self.limits(guard)?;
         let (cost, masses) = (problem.cost(), problem.marginals());
         if let Some(reduced) = digits::needed(cost, masses, survey, epsilon, self.tolerance) {
-            return self.on_cpu(problem, &reduced, &mut target, g, &limits);
+            return self.on_cpu(problem, &reduced, &mut semidual, g, &limits);
         }
-        let solution = self.on_cpu(problem, cost, &mut target, g, &limits)?;
+        let solution = self.on_cpu(problem, cost, &mut semidual, g, &limits)?;
         if solution.status() != Status::Stalled {
             return Ok(solution);
         }
@@ -264,8 +264,8 @@ impl Sinkhorn {
         if limits.spent >= limits.max_iterations {
             return Ok(solution);
         }
-        let g = target.fit(start::columns(&solution.into_columns(), masses)?);
-        self.on_cpu(problem, &reduced, &mut target, g, &limits)
+        let g = semidual.fit(start::columns(&solution.into_columns(), masses)?);
+        self.on_cpu(problem, &reduced, &mut semidual, g, &limits)
     }
 
     /// Drives one of the CPU backends over `cost`, the problem's own or a more careful reading of it.
@@ -273,7 +273,7 @@ impl Sinkhorn {
         &self,
         problem: &'p Problem<T, C>,
         cost: &dyn Cost<S>,
-        target: &mut Target,
+        semidual: &mut SemiDual,
         g: Vec<f64>,
         limits: &Limits<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
@@ -284,11 +284,11 @@ impl Sinkhorn {
             Kernel::Stored => true,
         };
         let outcome = if store {
-            drive(&mut Absorbed::over(cost, masses), target, g, limits)?
+            drive(&mut Stabilised::over(cost, masses), semidual, g, limits)?
         } else {
-            drive(&mut Streamed::over(cost, masses), target, g, limits)?
+            drive(&mut Streamed::over(cost, masses), semidual, g, limits)?
         };
-        Ok(answer(problem, target, outcome))
+        Ok(answer(problem, semidual, outcome))
     }
 }
 
@@ -327,7 +327,7 @@ pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
 /// Makes an answer of the column potentials a driver ended with; the row side follows from them.
 pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
-    target: &Target,
+    semidual: &SemiDual,
     outcome: Outcome,
 ) -> Solution<'p, T, C> {
     let Outcome {
@@ -340,8 +340,8 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
     } = outcome;
     Solution::new(
         problem,
-        potentials(target, &g, epsilon),
-        Shape::Gibbs { epsilon },
+        potentials(semidual, &g, epsilon),
+        Representation::Gibbs { epsilon },
         status,
         iterations,
         // Where digits are gone the solver's own number may be one of those: the certificate measures it anew.
@@ -352,14 +352,14 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
 /// The answer of a solver that was allowed no sweep: where it would have started. How far off that is shows when asked.
 pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
     problem: &'p Problem<T, C>,
-    target: &Target,
+    semidual: &SemiDual,
     g: Vec<f64>,
     epsilon: f64,
 ) -> Solution<'p, T, C> {
     Solution::new(
         problem,
-        potentials(target, &g, epsilon),
-        Shape::Gibbs { epsilon },
+        potentials(semidual, &g, epsilon),
+        Representation::Gibbs { epsilon },
         Status::IterationLimit,
         0,
         None,
@@ -367,10 +367,10 @@ pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
 }
 
 /// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
-fn potentials(target: &Target, g: &[f64], epsilon: f64) -> Potentials {
+fn potentials(semidual: &SemiDual, g: &[f64], epsilon: f64) -> Potentials {
     let k = g.len() - 1;
-    let slack_row = if target.slack.row > 0.0 {
-        target.slack_row(epsilon, g, &mut vec![0.0; k + 1])
+    let slack_row = if semidual.slack.row > 0.0 {
+        semidual.slack_row(epsilon, g, &mut vec![0.0; k + 1])
     } else {
         f64::NEG_INFINITY
     };

@@ -10,8 +10,8 @@
 //! regret ϱ_u among those not listed bounds all their keys from below. An arc whose best listed key is
 //! above ϱ_u is not known; only if a shortest path wants to use it does the column list more rows.
 
+use super::assignment::Assignment;
 use super::heaps::{Candidate, Heaps};
-use super::holdings::Holdings;
 use super::paths::LANES;
 use super::table::{NOWHERE, Place, Table};
 use crate::{Cost, Real};
@@ -49,10 +49,10 @@ pub(super) struct Arcs<T> {
 
 impl<T: Real> Arcs<T> {
     /// Sorts the rows by home; nothing is listed yet.
-    pub(super) fn new(nodes: usize, places: &[Place], holdings: &Holdings) -> Self {
+    pub(super) fn new(nodes: usize, places: &[Place], assignment: &Assignment) -> Self {
         let rows = places.len();
         let mut starts = vec![0; nodes + 1];
-        for u in (0..rows).filter_map(|i| holdings.whole(i)) {
+        for u in (0..rows).filter_map(|i| assignment.whole(i)) {
             starts[u as usize + 1] += 1;
         }
         for u in 0..nodes {
@@ -61,7 +61,7 @@ impl<T: Real> Arcs<T> {
         let mut next = starts.clone();
         let mut members = vec![(0.0, 0); starts[nodes]];
         for i in 0..rows {
-            if let Some(u) = holdings.whole(i) {
+            if let Some(u) = assignment.whole(i) {
                 members[next[u as usize]] = (places[i].regret, i as u32);
                 next[u as usize] += 1;
             }
@@ -100,7 +100,7 @@ impl<T: Real> Arcs<T> {
         &mut self,
         table: &Table<'_, T, C>,
         places: &[Place],
-        holdings: &Holdings,
+        assignment: &Assignment,
         u: usize,
         wanted: usize,
     ) {
@@ -142,12 +142,12 @@ impl<T: Real> Arcs<T> {
                 kept_back |= place.third < f64::INFINITY;
                 kept_back |= place.regret > bound && place.regret < f64::INFINITY;
             } else {
-                kept_back |= self.offer(table, holdings, i, u, above);
+                kept_back |= self.offer(table, assignment, i, u, above);
             }
         }
         let arrived = core::mem::take(&mut self.arrived[u]);
         for &i in &arrived {
-            kept_back |= self.offer(table, holdings, i, u, old);
+            kept_back |= self.offer(table, assignment, i, u, old);
         }
         self.arrived[u] = arrived;
         if is_all && !kept_back {
@@ -175,12 +175,12 @@ impl<T: Real> Arcs<T> {
     fn offer<C: Cost<T>>(
         &mut self,
         table: &Table<'_, T, C>,
-        holdings: &Holdings,
+        assignment: &Assignment,
         i: u32,
         u: usize,
         above: f64,
     ) -> bool {
-        if holdings.held(i as usize, u as u32) <= 0.0 {
+        if assignment.held(i as usize, u as u32) <= 0.0 {
             return false;
         }
         self.read += 1;
@@ -209,19 +209,19 @@ impl<T: Real> Arcs<T> {
     pub(super) fn arrive<C: Cost<T>>(
         &mut self,
         table: &Table<'_, T, C>,
-        holdings: &Holdings,
+        assignment: &Assignment,
         i: u32,
         u: usize,
     ) {
         self.arrived[u].push(i);
         // Where nothing of the column is listed yet the row will be offered with the rest.
         if self.bounds[u] > f64::NEG_INFINITY {
-            self.offer(table, holdings, i, u, f64::NEG_INFINITY);
+            self.offer(table, assignment, i, u, f64::NEG_INFINITY);
         }
     }
 
     /// Row `i` has left column `u`.
-    pub(super) fn leave(&mut self, holdings: &Holdings, i: u32, u: usize) {
+    pub(super) fn leave(&mut self, assignment: &Assignment, i: u32, u: usize) {
         for group in (0..self.stride).step_by(LANES) {
             let rows = &self.rows[u * self.stride + group..][..LANES];
             if !rows.iter().fold(false, |any, &row| any | (row == i)) {
@@ -229,17 +229,17 @@ impl<T: Real> Arcs<T> {
             }
             for v in group..group + LANES {
                 if self.rows[u * self.stride + v] == i {
-                    self.refresh(holdings, u, v);
+                    self.refresh(assignment, u, v);
                 }
             }
         }
     }
 
     /// Looks up the cheapest row on the arc that still holds mass in `u`.
-    fn refresh(&mut self, holdings: &Holdings, u: usize, v: usize) {
+    fn refresh(&mut self, assignment: &Assignment, u: usize, v: usize) {
         let at = u * self.stride + v;
         while let Some(top) = self.heaps.peek(at) {
-            if holdings.held(top.row as usize, u as u32) > 0.0 {
+            if assignment.held(top.row as usize, u as u32) > 0.0 {
                 self.keys[at] = top.key;
                 self.rows[at] = top.row;
                 return;
@@ -254,7 +254,7 @@ impl<T: Real> Arcs<T> {
     /// together. Those that stay in `u` must be given back.
     pub(super) fn take(
         &mut self,
-        holdings: &Holdings,
+        assignment: &Assignment,
         u: usize,
         v: usize,
         limit: f64,
@@ -269,7 +269,7 @@ impl<T: Real> Arcs<T> {
             };
             self.heaps.pop(heap);
             let again = out.last().is_some_and(|last| last.0 == top.row);
-            let mass = holdings.held(top.row as usize, u as u32);
+            let mass = assignment.held(top.row as usize, u as u32);
             if !again && mass > 0.0 {
                 sum += mass;
                 out.push((top.row, top.key, mass));
@@ -281,7 +281,7 @@ impl<T: Real> Arcs<T> {
     /// Gives rows back to the arc that were taken but stay in `u`.
     pub(super) fn give_back(
         &mut self,
-        holdings: &Holdings,
+        assignment: &Assignment,
         u: usize,
         v: usize,
         rows: &[(u32, f64, f64)],
@@ -289,7 +289,7 @@ impl<T: Real> Arcs<T> {
         for &(row, key, _) in rows {
             self.heaps.push(u * self.stride + v, Candidate { key, row });
         }
-        self.refresh(holdings, u, v);
+        self.refresh(assignment, u, v);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Work is counted in arcs looked at, a nanosecond or so each: a measure of time that is the same on every machine. Mass
 //! finds its place at a pace that hardly changes within a level once the first round has read what it needs, so that after
-//! work w since then has brought the misplaced share from s₁ to s the rest of the level takes about
+//! work w since then has brought the share in excess from s₁ to s the rest of the level takes about
 //!
 //! ```text
 //! w · s / (s₁ − s)
@@ -65,7 +65,7 @@ impl Budget {
         0.5 * self.other_way
     }
 
-    /// Whether it is worth going on at this misplaced share, after this much work on the level; once it is not, it never
+    /// Whether it is worth going on at this share in excess, after this much work on the level; once it is not, it never
     /// is again.
     pub(super) fn allows(&mut self, share: f64, work: f64) -> bool {
         self.given_up |= !self.is_worth(share, work);

@@ -11,8 +11,8 @@
 //! holds too little the plan is feasible and the invariants are its proof of optimality.
 
 use super::arcs::Arcs;
+use super::assignment::Assignment;
 use super::budget::Budget;
-use super::holdings::Holdings;
 use super::paths::{LANES, Paths};
 use super::table::{NOWHERE, Place, Table};
 use crate::kernel::rounding::{SURPLUS, UNPLACED};
@@ -36,7 +36,7 @@ pub(super) enum End {
 pub(super) struct Level<'a, T, C> {
     pub(super) table: Table<'a, T, C>,
     pub(super) places: Vec<Place>,
-    pub(super) holdings: Holdings,
+    pub(super) assignment: Assignment,
     /// Mass that each column asks for, slack column last.
     wanted: Vec<f64>,
     /// Mass held less mass wanted.
@@ -61,7 +61,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let total = crate::kernel::rounding::sum(&mass);
         let mut level = Self {
             places,
-            holdings: Holdings::new(mass),
+            assignment: Assignment::new(mass),
             wanted: wanted.to_vec(),
             surplus: wanted.iter().map(|w| -w).collect(),
             moved: vec![0.0; nodes.next_multiple_of(LANES)],
@@ -77,7 +77,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let mut carry = vec![0.0; nodes];
         let mut tied = Vec::new();
         for (i, place) in self.places.iter().enumerate() {
-            let mass = self.holdings.mass(i);
+            let mass = self.assignment.mass(i);
             if mass == 0.0 || place.home == NOWHERE {
                 continue;
             }
@@ -85,7 +85,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 tied.push(i);
                 continue;
             }
-            self.holdings.place(i, place.home);
+            self.assignment.place(i, place.home);
             // Compensated, so that tiny columns are not lost in the rounding of large ones.
             let u = place.home as usize;
             let next = self.surplus[u] + mass;
@@ -116,11 +116,11 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 self.places[i].next = self.places[i].home;
                 self.places[i].home = home as u32;
             }
-            self.holdings.place(i, home as u32);
-            self.surplus[home] += self.holdings.mass(i);
+            self.assignment.place(i, home as u32);
+            self.surplus[home] += self.assignment.mass(i);
         }
         // The slack row is split anyway: it fills what room its best columns have.
-        let mut left = self.holdings.mass(n);
+        let mut left = self.assignment.mass(n);
         if left > 0.0 {
             self.table.shifted(n, &mut line, &mut shifted);
             let best = shifted.iter().copied().fold(f64::INFINITY, f64::min);
@@ -146,7 +146,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     None => shares.push((v as u32, left)),
                 }
             }
-            self.holdings.spread(n, shares);
+            self.assignment.spread(n, shares);
         }
     }
 
@@ -165,10 +165,10 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let mut leavers: Vec<(u32, f64, f64)> = Vec::new();
         for (i, place) in self.places.iter().enumerate() {
             let crowded = |&u: &u32| u != NOWHERE && self.surplus[u as usize] > 0.0;
-            if let Some(u) = self.holdings.whole(i).filter(crowded)
+            if let Some(u) = self.assignment.whole(i).filter(crowded)
                 && place.regret < f64::INFINITY
             {
-                leavers.push((u, place.regret, self.holdings.mass(i)));
+                leavers.push((u, place.regret, self.assignment.mass(i)));
             }
         }
         leavers.sort_unstable_by(|a, b| {
@@ -197,7 +197,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     }
 
     /// Mass that is not where it should be.
-    pub(super) fn misplaced(&self) -> f64 {
+    pub(super) fn excess(&self) -> f64 {
         let (mut over, mut under) = (0.0, 0.0);
         for s in &self.surplus {
             over += s.max(0.0);
@@ -214,7 +214,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         &self.wanted
     }
 
-    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the share of misplaced
+    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the share of excess
     /// mass and what the level has cost so far: arcs looked at, and [`READING`] for each cost read. A round that takes
     /// very long is cut short where the budget does not allow it, and `go_on` is asked in the middle of it, too: its last argument
     /// says whether this is a round of its own.
@@ -243,7 +243,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 return self.stuck();
             }
             let read = arcs.as_ref().map_or(0, |arcs| arcs.read);
-            let share = self.misplaced() / self.total;
+            let share = self.excess() / self.total;
             let work = (looked_at + READING * read * nodes) as f64;
             if !go_on(budget, share, work, true) {
                 return End::Cut;
@@ -265,7 +265,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     }
                 }
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
-                    arcs.list(&self.table, &self.places, &self.holdings, u, 0);
+                    arcs.list(&self.table, &self.places, &self.assignment, u, 0);
                     looked_at += paths.revise(u, |w| arcs.keys(w), &self.moved);
                     let work = (looked_at + READING * arcs.read * nodes) as f64;
                     if work > enough_work && !budget.allows(share, work) {
@@ -301,26 +301,26 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
 
     /// No path is left. What rounding alone has left over is nobody's fault.
     fn stuck(&self) -> End {
-        let misplaced = self.misplaced();
-        if misplaced <= UNPLACED * self.total {
+        let excess = self.excess();
+        if excess <= UNPLACED * self.total {
             End::Done
         } else {
-            End::Stranded(misplaced)
+            End::Stranded(excess)
         }
     }
 
     fn arcs(&self, n: usize) -> Arcs<T> {
         let nodes = self.table.nodes();
-        let mut arcs = Arcs::new(nodes, &self.places, &self.holdings);
-        for (u, _) in self.holdings.of(n) {
-            arcs.arrive(&self.table, &self.holdings, n as u32, u as usize);
+        let mut arcs = Arcs::new(nodes, &self.places, &self.assignment);
+        for (u, _) in self.assignment.of(n) {
+            arcs.arrive(&self.table, &self.assignment, n as u32, u as usize);
         }
-        let typical = (self.total - self.holdings.mass(n)) / n as f64;
+        let typical = (self.total - self.assignment.mass(n)) / n as f64;
         for u in 0..nodes {
             // Twice the rows that must come or go, by their mean mass.
             let rows = 2.0 * self.surplus[u].abs() / typical.max(f64::MIN_POSITIVE);
             let wanted = (rows as usize).min(n).min(64);
-            arcs.list(&self.table, &self.places, &self.holdings, u, wanted);
+            arcs.list(&self.table, &self.places, &self.assignment, u, wanted);
         }
         arcs
     }
@@ -342,7 +342,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let mut taken: Vec<Vec<(u32, f64, f64)>> = Vec::with_capacity(hops.len());
         for &(u, v) in &hops {
             let mut rows = Vec::new();
-            let sum = arcs.take(&self.holdings, u, v, limits[v], amount, &mut rows);
+            let sum = arcs.take(&self.assignment, u, v, limits[v], amount, &mut rows);
             amount = amount.min(sum);
             taken.push(rows);
         }
@@ -356,16 +356,17 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 let part = left.min(mass);
                 left -= part;
                 let (has_left, is_new) =
-                    self.holdings.shift(row as usize, u as u32, v as u32, part);
+                    self.assignment
+                        .shift(row as usize, u as u32, v as u32, part);
                 if has_left {
                     gone += 1;
-                    arcs.leave(&self.holdings, row, u);
+                    arcs.leave(&self.assignment, row, u);
                 }
                 if is_new {
-                    arcs.arrive(&self.table, &self.holdings, row, v);
+                    arcs.arrive(&self.table, &self.assignment, row, v);
                 }
             }
-            arcs.give_back(&self.holdings, u, v, &rows[gone..]);
+            arcs.give_back(&self.assignment, u, v, &rows[gone..]);
         }
         self.surplus[source] -= amount;
         self.surplus[sink] += amount;

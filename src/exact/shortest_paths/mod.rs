@@ -30,10 +30,10 @@
 //!   J. Comput. 24, 1995 (few columns).
 
 mod arcs;
+mod assignment;
 mod budget;
 mod forest;
 mod heaps;
-mod holdings;
 mod level;
 mod paths;
 mod table;
@@ -50,7 +50,7 @@ use crate::exact::stopped::worth;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
-use crate::solution::plan::{Shape, SparseRows};
+use crate::solution::plan::{Representation, SparseRows};
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
 use crate::{
@@ -64,7 +64,7 @@ const COARSEST_PER_COLUMN: usize = 4;
 /// How many times more rows the next level has.
 const REFINEMENT: usize = 4;
 
-/// Where more than this share of the mass is misplaced, prices are lowered before single rows move …
+/// Where more than this share of the mass is excess, prices are lowered before single rows move …
 const CROWDED: f64 = 0.05;
 
 /// … again and again while that finds a place for this share of the mass at least: about what the
@@ -78,23 +78,23 @@ const RELIEF: f64 = 0.01;
 ///
 /// # Examples
 /// ```
-/// use earthmover::{Contracted, Dense, Marginals, Problem};
+/// use earthmover::{ShortestPaths, Dense, Marginals, Problem};
 /// let cost = Dense::new(&[0.0, 1.0, 0.2, 1.0, 0.5, 0.6], 3, 2)?;
 /// let problem = Problem::new(cost, Marginals::balanced(&[1.0, 1.0, 1.0], &[1.0, 2.0])?)?;
-/// let solution = Contracted::new().solve(&problem)?;
+/// let solution = ShortestPaths::new().solve(&problem)?;
 /// assert_eq!(solution.plan().argmax(), [Some(0), Some(1), Some(1)]);
 /// assert!(solution.certificate().relative_gap() < 1e-12);
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Contracted {
+pub struct ShortestPaths {
     max_iterations: usize,
     /// Arcs that can be looked at while another way solves the problem.
     other_way: f64,
     watch: Watch,
 }
 
-impl Default for Contracted {
+impl Default for ShortestPaths {
     fn default() -> Self {
         Self {
             max_iterations: usize::MAX,
@@ -104,7 +104,7 @@ impl Default for Contracted {
     }
 }
 
-impl Contracted {
+impl ShortestPaths {
     /// Runs to the optimum.
     #[must_use]
     pub fn new() -> Self {
@@ -207,7 +207,7 @@ impl Contracted {
         Ok(Solution::new(
             problem,
             answer.potentials,
-            Shape::Sparse(SparseRows::new(problem.rows(), answer.entries)),
+            Representation::Sparse(SparseRows::new(problem.rows(), answer.entries)),
             answer.status,
             answer.iterations,
             Some(answer.violation),
@@ -240,11 +240,11 @@ impl Contracted {
         let mut iterations = 0;
         let mut status = Status::Converged;
         let mut budget = Budget::new(self.other_way);
-        let mut way = Way {
+        let mut way = Descent {
             before: 0.0,
             width: 0.0,
             first: None,
-            // A misplaced unit goes to where it is wanted at the price of one row's difference, unless that is forbidden.
+            // A unit in excess goes to where it is wanted at the price of one row's difference, unless that is forbidden.
             price: if survey.forbidden {
                 f64::INFINITY
             } else {
@@ -252,23 +252,24 @@ impl Contracted {
             },
             is_whole: false,
         };
-        let mut go_on = |way: &mut Way, budget: &mut Budget, share: f64, work: f64, round: bool| {
-            let progress = way.progress(iterations, share);
-            if !round {
-                if guard.says_stop(&progress) {
-                    status = Status::Stopped;
+        let mut go_on =
+            |way: &mut Descent, budget: &mut Budget, share: f64, work: f64, round: bool| {
+                let progress = way.progress(iterations, share);
+                if !round {
+                    if guard.says_stop(&progress) {
+                        status = Status::Stopped;
+                    }
+                    return status == Status::Converged;
                 }
-                return status == Status::Converged;
-            }
-            if iterations >= self.max_iterations || !budget.allows(share, work) {
-                status = Status::IterationLimit;
-            } else if guard.says_stop(&progress) {
-                status = Status::Stopped;
-            } else {
-                iterations += 1;
-            }
-            status == Status::Converged
-        };
+                if iterations >= self.max_iterations || !budget.allows(share, work) {
+                    status = Status::IterationLimit;
+                } else if guard.says_stop(&progress) {
+                    status = Status::Stopped;
+                } else {
+                    iterations += 1;
+                }
+                status == Status::Converged
+            };
 
         let strides = strides(n, coarse);
         let whole: f64 = 1.0 + strides.iter().map(|&s| 1.0 / s as f64).sum::<f64>();
@@ -325,17 +326,17 @@ impl Contracted {
     }
 }
 
-impl<T: Real> Solver<T> for Contracted {
+impl<T: Real> Solver<T> for ShortestPaths {
     fn solve<'p, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        Contracted::solve(self, problem)
+        ShortestPaths::solve(self, problem)
     }
 }
 
 /// How far the levels have come, for whoever watches.
-struct Way {
+struct Descent {
     /// Share of the way before the level at hand, and what that level is of it.
     before: f64,
     width: f64,
@@ -346,7 +347,7 @@ struct Way {
     is_whole: bool,
 }
 
-impl Way {
+impl Descent {
     fn enter(&mut self, width: f64) {
         self.before += self.width;
         self.width = width;
@@ -400,12 +401,12 @@ fn answer<T: Real, C: Cost<T>>(
     iterations: usize,
 ) -> Answer {
     let (n, k) = (problem.rows(), problem.cols());
-    let holdings = &level.holdings;
+    let assignment = &level.assignment;
     let prices = level.prices();
 
     let (mut line, mut shifted) = (vec![T::zero(); k], vec![0.0; k + 1]);
     let mut price_of = |i: usize| {
-        let Some((u, _)) = holdings.of(i).next() else {
+        let Some((u, _)) = assignment.of(i).next() else {
             return f64::NEG_INFINITY;
         };
         let u = u as usize;
@@ -431,10 +432,10 @@ fn answer<T: Real, C: Cost<T>>(
     // What the split rows have to bring to each column, given the whole ones.
     let mut received = vec![(0.0f64, 0.0f64); k + 1];
     for i in 0..n {
-        let Some(u) = holdings.whole(i).filter(|&u| u != NOWHERE) else {
+        let Some(u) = assignment.whole(i).filter(|&u| u != NOWHERE) else {
             continue;
         };
-        let mass = holdings.mass(i);
+        let mass = assignment.mass(i);
         let (sum, carry) = &mut received[u as usize];
         let next = *sum + mass;
         *carry += if *sum >= mass {
@@ -449,9 +450,9 @@ fn answer<T: Real, C: Cost<T>>(
         .zip(level.wanted())
         .map(|((sum, carry), w)| (w - sum) - carry)
         .collect();
-    let split: Vec<(usize, &[(u32, f64)])> = holdings.split().collect();
+    let split: Vec<(usize, &[(u32, f64)])> = assignment.split().collect();
     let shares: Vec<Vec<(u32, f64)>> = split.iter().map(|s| s.1.to_vec()).collect();
-    let mass: Vec<f64> = split.iter().map(|s| holdings.mass(s.0)).collect();
+    let mass: Vec<f64> = split.iter().map(|s| assignment.mass(s.0)).collect();
     let shares = forest::untangle(&shares, &mass, &rest);
 
     // By row, because what is sorted need not be sorted again.
@@ -462,8 +463,8 @@ fn answer<T: Real, C: Cost<T>>(
             let real = shares[next].iter().filter(|s| (s.0 as usize) < k);
             entries.extend(real.map(|&(u, m)| (i, u as usize, m)));
             next += 1;
-        } else if let Some(u) = holdings.whole(i).filter(|&u| (u as usize) < k) {
-            entries.push((i, u as usize, holdings.mass(i)));
+        } else if let Some(u) = assignment.whole(i).filter(|&u| (u as usize) < k) {
+            entries.push((i, u as usize, assignment.mass(i)));
         }
     }
     Answer {
@@ -471,7 +472,7 @@ fn answer<T: Real, C: Cost<T>>(
         potentials,
         status,
         iterations,
-        violation: 2.0 * level.misplaced() / level.total(),
+        violation: 2.0 * level.excess() / level.total(),
     }
 }
 
@@ -490,7 +491,7 @@ fn unfinished<T: Real, C: Cost<T>>(
     let regret = |i: &usize| level.places.get(*i).map_or(0.0, |place| place.regret);
     order.sort_by(|a, b| regret(b).total_cmp(&regret(a)));
     let held = order.into_iter().flat_map(|i| {
-        let parts = level.holdings.of(i);
+        let parts = level.assignment.of(i);
         parts.map(move |(u, mass)| (i, u as usize, mass))
     });
     let placed = filled_up(problem, held, prices);
@@ -566,9 +567,9 @@ fn settled_down<'a, T: Real, C: Cost<T>>(
     mut at: impl FnMut(Vec<f64>) -> Level<'a, T, C>,
 ) -> Level<'a, T, C> {
     let mut level = at(prices);
-    while level.misplaced() > CROWDED * level.total() && !guard.is_over() {
+    while level.excess() > CROWDED * level.total() && !guard.is_over() {
         let next = at(level.lowered());
-        if !(next.misplaced() < level.misplaced() - RELIEF * level.total()) {
+        if !(next.excess() < level.excess() - RELIEF * level.total()) {
             break;
         }
         level = next;

@@ -9,7 +9,7 @@
 
 use super::paths::LANES;
 use crate::cost::{copy_row, lend_row};
-use crate::kernel::column_block::{ABREAST, MOST_LINES, Upright};
+use crate::kernel::column_block::{BATCH_WIDTH, ColumnBlock, MOST_LINES};
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::tiles;
 use crate::{Cost, Real, Slack};
@@ -181,24 +181,24 @@ fn position(values: &[f64], value: f64) -> usize {
 
 /// The three least shifted costs so far of rows side by side, and the columns of the first two. Columns are kept as
 /// numbers like any other, so that selecting them is a vector operation too.
-struct Sieve {
-    best: [f64; ABREAST],
-    second: [f64; ABREAST],
-    third: [f64; ABREAST],
-    home: [f64; ABREAST],
-    next: [f64; ABREAST],
+struct ThreeSmallest {
+    best: [f64; BATCH_WIDTH],
+    second: [f64; BATCH_WIDTH],
+    third: [f64; BATCH_WIDTH],
+    home: [f64; BATCH_WIDTH],
+    next: [f64; BATCH_WIDTH],
 }
 
-impl Sieve {
+impl ThreeSmallest {
     #[inline(always)]
     fn new() -> Self {
-        let none = [f64::INFINITY; ABREAST];
+        let none = [f64::INFINITY; BATCH_WIDTH];
         Self {
             best: none,
             second: none,
             third: none,
-            home: [0.0; ABREAST],
-            next: [0.0; ABREAST],
+            home: [0.0; BATCH_WIDTH],
+            next: [0.0; BATCH_WIDTH],
         }
     }
 
@@ -207,7 +207,7 @@ impl Sieve {
     fn sift(&mut self, v: u32, shifted: impl Fn(usize) -> f64) {
         let greater = |a: f64, b: f64| if b > a { b } else { a };
         let v = f64::from(v);
-        for r in 0..ABREAST {
+        for r in 0..BATCH_WIDTH {
             let h = lesser(f64::INFINITY, shifted(r));
             let (first, better) = (h < self.best[r], h < self.second[r]);
             let next = if better { v } else { self.next[r] };
@@ -239,11 +239,14 @@ impl Sieve {
 #[inline(always)]
 fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) {
     let k = prices.len();
-    let mut upright = Upright::new(T::zero());
-    for (costs, out) in costs.chunks(ABREAST * k).zip(out.chunks_mut(ABREAST)) {
-        upright.stand(costs, k);
-        let mut sieve = Sieve::new();
-        for (v, (line, g)) in (0u32..).zip(upright.lines[..k].iter().zip(prices)) {
+    let mut block = ColumnBlock::new(T::zero());
+    for (costs, out) in costs
+        .chunks(BATCH_WIDTH * k)
+        .zip(out.chunks_mut(BATCH_WIDTH))
+    {
+        block.transpose_in(costs, k);
+        let mut sieve = ThreeSmallest::new();
+        for (v, (line, g)) in (0u32..).zip(block.lines[..k].iter().zip(prices)) {
             sieve.sift(v, |r| line[r].widen() - g);
         }
         sieve.sift(k as u32, |_| kept_back);

@@ -20,12 +20,12 @@
 //! W. H. Cunningham, *A network simplex method*, Mathematical Programming 11 (1976).
 //! R. K. Ahuja, T. L. Magnanti, J. B. Orlin, *Network Flows* (1993), chapter 11.
 
+mod augmented_rows;
 mod finish;
 mod kd;
-mod lines;
-mod meter;
 mod multiscale;
 mod phases;
+mod pivot_budget;
 mod pricing;
 mod pruned;
 mod start;
@@ -40,9 +40,9 @@ use crate::solution::plan::SparseRows;
 use crate::solution::start as warm;
 use crate::solver::{Guard, Watch};
 use crate::{Cost, Error, Marginals, Potentials, Problem, Progress, Real, Slack, Solution, Solver};
-use lines::Lines;
-use meter::Meter;
+use augmented_rows::AugmentedRows;
 use phases::Solve;
+use pivot_budget::PivotBudget;
 use start::Masses;
 
 /// Where [`NetworkSimplex`] takes its first plan from.
@@ -189,16 +189,16 @@ impl NetworkSimplex {
         if n.saturating_add(k) > u32::MAX as usize - 4 {
             return Err(Error::TooLarge { rows: n, cols: k });
         }
-        let mut lines = Lines::new(problem.cost(), marginals.slack());
+        let mut lines = AugmentedRows::new(problem.cost(), marginals.slack());
         check::entries(problem)?;
         let masses = Masses::new(marginals);
         let is_warm = start.is_some();
         let mut g = start.unwrap_or_else(|| vec![0.0; masses.cols.len()]);
         g.truncate(masses.cols.len());
-        let mut meter = Meter::new(self, guard);
+        let mut meter = PivotBudget::new(self, guard);
         let mut near = false;
         let first = if is_warm {
-            start::peel(&mut lines, &masses, &g)
+            start::eliminate_leaves(&mut lines, &masses, &g)
         } else if self.goes_coarse_to_fine(problem)
             && let Some(descent) = multiscale::descend(&mut meter, problem)
         {
@@ -248,7 +248,7 @@ pub(crate) fn stranded<T: Real>(cost: &dyn Cost<T>, marginals: &Marginals) -> Re
         ..slack
     };
     let pattern = Pattern(cost);
-    let mut lines = Lines::new(&pattern, slack);
+    let mut lines = AugmentedRows::new(&pattern, slack);
     let masses = Masses::new(marginals);
     let flat = vec![0.0; masses.cols.len()];
     let first = start::greedy(&mut lines, &masses, &flat);
@@ -256,7 +256,7 @@ pub(crate) fn stranded<T: Real>(cost: &dyn Cost<T>, marginals: &Marginals) -> Re
         return Ok(());
     }
     let (solver, guard) = (NetworkSimplex::new(), Guard::nobody());
-    let meter = Meter::new(&solver, &guard);
+    let meter = PivotBudget::new(&solver, &guard);
     let mut solve = Solve::new(meter, lines, masses);
     solve.both_phases(first, &flat, true, marginals.total())?;
     Ok(())
@@ -296,7 +296,7 @@ pub(crate) fn filled_up<T: Real, C: Cost<T>>(
     let (n, k) = (problem.rows(), problem.cols());
     let marginals = problem.marginals();
     let masses = Masses::new(marginals);
-    let mut lines = Lines::new(problem.cost(), marginals.slack());
+    let mut lines = AugmentedRows::new(problem.cost(), marginals.slack());
     let mut hands = start::Hands::new(&masses);
     for (i, j, mass) in entries {
         if i < masses.rows.len() && j < masses.cols.len() && hands.pair_open(i, j) {

@@ -7,13 +7,13 @@
 //! does the full problem, whose answer is exact whatever the levels above said: they are a start and
 //! nothing else.
 
+use super::augmented_rows::AugmentedRows;
 use super::kd::{Nested, deepest, inside};
-use super::lines::Lines;
-use super::meter::Meter;
+use super::pivot_budget::PivotBudget;
 use super::pricing::{Arcs, Outcome};
 
 use super::pruned::Pruned;
-use super::start::{Hands, Masses, Plan, greedy, plant};
+use super::start::{Hands, Masses, Plan, build_basis, greedy};
 use super::tree::Tree;
 use crate::kernel::rounding::{FRESH_GAIN, GAIN};
 use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
@@ -40,7 +40,7 @@ pub(super) struct Descent {
 /// too few of them, or forbidden pairs in the way. Whoever stops on the way gets what the levels so far have found, handed
 /// down to the points.
 pub(super) fn descend<T: Real, C: Cost<T>>(
-    meter: &mut Meter<'_>,
+    meter: &mut PivotBudget<'_>,
     problem: &Problem<T, C>,
 ) -> Option<Descent> {
     let points = problem.cost().points()?;
@@ -49,7 +49,7 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
         Side::new(points.rows, marginals.rows(), points.dimension),
         Side::new(points.cols, marginals.cols(), points.dimension),
     ];
-    let stairs = Stairs {
+    let stairs = Hierarchy {
         sides: &sides,
         metric: points.metric,
         slack: marginals.slack(),
@@ -89,7 +89,7 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
 }
 
 /// The plan and column prices of a level.
-struct Handed {
+struct CoarseSolution {
     arcs: Vec<(usize, usize, f64)>,
     g: Vec<f64>,
     solved: bool,
@@ -183,20 +183,25 @@ impl<'a, T: Real> Side<'a, T> {
 }
 
 /// The levels of a problem.
-struct Stairs<'a, T> {
+struct Hierarchy<'a, T> {
     sides: &'a [Side<'a, T>; 2],
     metric: &'a dyn Metric<T>,
     slack: Slack,
 }
 
-impl<T: Real> Stairs<'_, T> {
+impl<T: Real> Hierarchy<'_, T> {
     /// Solves a level from what the level above hands down.
-    fn solve(&self, meter: &mut Meter<'_>, level: usize, above: Option<Handed>) -> Option<Handed> {
+    fn solve(
+        &self,
+        meter: &mut PivotBudget<'_>,
+        level: usize,
+        above: Option<CoarseSolution>,
+    ) -> Option<CoarseSolution> {
         let [(rows, row_masses), (cols, col_masses)] =
             self.sides.each_ref().map(|s| s.clusters(level));
         let d = self.sides[0].dimension;
         let cost = PointCloud::new(&rows, &cols, d, self.metric).ok()?;
-        let mut lines = Lines::new(&cost, self.slack);
+        let mut lines = AugmentedRows::new(&cost, self.slack);
         let masses = Masses::with_slack(&row_masses, &col_masses, self.slack);
         let first = match above {
             None => {
@@ -210,13 +215,13 @@ impl<T: Real> Stairs<'_, T> {
             return None;
         }
         if meter.is_over() {
-            return Some(Handed {
+            return Some(CoarseSolution {
                 arcs,
                 g,
                 solved: false,
             });
         }
-        let mut tree = plant(&arcs, &lines, &masses, &g);
+        let mut tree = build_basis(&arcs, &lines, &masses, &g);
         let takes_part: Vec<bool> = masses.rows.iter().map(|&a| a > 0.0).collect();
         let outcome = match Pruned::new(lines, self.metric, d, &rows, &cols) {
             Ok(mut pruned) => {
@@ -249,7 +254,7 @@ impl<T: Real> Stairs<'_, T> {
             }
             // Without bounds the points are left to the full problem, which would do just the same.
             Err(_) if level == 0 => {
-                return Some(Handed {
+                return Some(CoarseSolution {
                     arcs,
                     g,
                     solved: false,
@@ -264,7 +269,7 @@ impl<T: Real> Stairs<'_, T> {
                 usize::MAX,
             ),
         };
-        Some(Handed {
+        Some(CoarseSolution {
             arcs: tree.arcs().filter(|a| a.2 > 0.0).collect(),
             g: tree.heights().iter().map(|h| -h).collect(),
             solved: outcome == Outcome::Optimal,
@@ -274,9 +279,9 @@ impl<T: Real> Stairs<'_, T> {
     /// Shares the flow of each arc of `level` among pairs of members, nearest first.
     fn hand_down<C: Cost<T>>(
         &self,
-        handed: &Handed,
+        handed: &CoarseSolution,
         level: usize,
-        lines: &mut Lines<'_, T, C>,
+        lines: &mut AugmentedRows<'_, T, C>,
         masses: &Masses,
     ) -> (Plan, Vec<f64>) {
         let mut g = vec![0.0; masses.cols.len()];
@@ -313,11 +318,11 @@ impl<T: Real> Stairs<'_, T> {
 /// until one of its arcs is empty.
 fn forest<T: Real, C: Cost<T>>(
     arcs: &[(usize, usize, f64)],
-    lines: &Lines<'_, T, C>,
+    lines: &AugmentedRows<'_, T, C>,
     masses: &Masses,
     g: &[f64],
 ) -> Vec<(usize, usize, f64)> {
-    let mut tree: Tree = plant(&[], lines, masses, g);
+    let mut tree: Tree = build_basis(&[], lines, masses, g);
     for &(i, j, flow) in arcs {
         let cost = lines.at(i, j);
         if !tree.link(i, j, flow, cost) {

@@ -1,15 +1,15 @@
 //! The course of a solve: feasibility first where it must be, then optimality, then the answer.
 
+use super::augmented_rows::{AugmentedRows, Phase};
 use super::finish;
-use super::lines::{Lines, Phase};
-use super::meter::Meter;
+use super::pivot_budget::PivotBudget;
 use super::pricing::{Arcs, Outcome, has_gain};
 use super::start::{self, Masses};
 use super::tree::Tree;
 
-use crate::kernel::rounding::{BLURRED, FRESH_GAIN, GAIN, STRANDED, sum};
+use crate::kernel::rounding::{BLURRED, FRESH_GAIN, GAIN, STRANDED_SHARE, sum};
 use crate::kernel::tiles::{map_ranges, map_tiles, tile_rows};
-use crate::solution::plan::{Shape, SparseRows};
+use crate::solution::plan::{Representation, SparseRows};
 use crate::{Cost, Error, Potentials, Problem, Real, Solution, Status};
 
 /// Rounds of the last, fine look at most.
@@ -17,14 +17,18 @@ const POLISHES: usize = 4;
 
 /// One solve under way.
 pub(super) struct Solve<'a, T, C> {
-    meter: Meter<'a>,
-    lines: Lines<'a, T, C>,
+    meter: PivotBudget<'a>,
+    lines: AugmentedRows<'a, T, C>,
     masses: Masses,
     takes_part: Vec<bool>,
 }
 
 impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
-    pub(super) fn new(meter: Meter<'a>, lines: Lines<'a, T, C>, masses: Masses) -> Self {
+    pub(super) fn new(
+        meter: PivotBudget<'a>,
+        lines: AugmentedRows<'a, T, C>,
+        masses: Masses,
+    ) -> Self {
         Self {
             meter,
             takes_part: masses.rows.iter().map(|&a| a > 0.0).collect(),
@@ -46,13 +50,13 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         if first.forbidden {
             self.lines.phase = Phase::Feasibility;
             let flat = vec![0.0; g.len()];
-            let mut tree = start::plant(&arcs, &self.lines, &self.masses, &flat);
+            let mut tree = start::build_basis(&arcs, &self.lines, &self.masses, &flat);
             let stranded = self.carried(&tree);
             self.meter.violation = stranded / total;
             let outcome = self.pivot(&mut tree, GAIN, usize::MAX);
             let stranded = self.carried(&tree);
             self.meter.violation = stranded / total;
-            if outcome == Outcome::Optimal && stranded > STRANDED * total {
+            if outcome == Outcome::Optimal && stranded > STRANDED_SHARE * total {
                 return Err(Error::Infeasible { stranded, total });
             }
             // Keep what flows on allowed pairs: a forest again, now without forbidden arcs.
@@ -60,12 +64,12 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             arcs.retain(|&(i, j, _)| self.lines.at(i, j) == 0.0);
             self.lines.phase = Phase::Optimality;
             if outcome != Outcome::Optimal {
-                let tree = start::plant(&arcs, &self.lines, &self.masses, g);
+                let tree = start::build_basis(&arcs, &self.lines, &self.masses, g);
                 return Ok((tree, outcome));
             }
             self.meter.violation = 0.0;
         }
-        let mut tree = start::plant(&arcs, &self.lines, &self.masses, g);
+        let mut tree = start::build_basis(&arcs, &self.lines, &self.masses, g);
         let mut outcome = self.optimise(&mut tree, near);
         if outcome == Outcome::Optimal && self.gap(&tree) > BLURRED {
             // Arcs without flow may have tied the plan together by costs of another magnitude, whose
@@ -73,7 +77,7 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             // have them, and no arc that costs more than the prices' own size can enter again.
             arcs = tree.arcs().filter(|a| a.2 > 0.0).collect();
             let flat = vec![0.0; g.len()];
-            tree = start::plant(&arcs, &self.lines, &self.masses, &flat);
+            tree = start::build_basis(&arcs, &self.lines, &self.masses, &flat);
             outcome = self.optimise(&mut tree, false);
         }
         Ok((tree, outcome))
@@ -217,7 +221,7 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
                 slack_row,
                 slack_col,
             },
-            Shape::Sparse(SparseRows::new(n, real)),
+            Representation::Sparse(SparseRows::new(n, real)),
             status,
             self.meter.pivots,
             Some(violation),

@@ -4,7 +4,7 @@
 //! gain(i, j) = f_i + g_j − C_ij      an arc with a positive gain makes the plan cheaper by gain × mass
 //! ```
 //!
-//! Lines are scanned in turn and each puts its best arc on a short list; then the best of the list
+//! Rows are scanned in turn and each puts its best arc on a short list; then the best of the list
 //! enters, again and again while the list stays good, before any more of the cost is read. So a scan of
 //! a line, which is memory traffic, serves several pivots, which are not. A full round without a gain
 //! is the proof of optimality.
@@ -42,7 +42,7 @@ pub(super) trait Arcs {
     }
 }
 
-/// Lines on the short list: few where lines are long, for then each is the best of many arcs; more
+/// Rows on the short list: few where lines are long, for then each is the best of many arcs; more
 /// where there are many short lines, so that an entering arc still is the best of thousands.
 fn listed(rows: usize, cols: usize) -> usize {
     (20 * rows / cols.max(1)).saturating_sub(20).clamp(8, 512)

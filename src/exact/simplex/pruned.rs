@@ -9,8 +9,8 @@
 //! remain. The minima of h are gathered afresh before lines are scanned. Bounds are subject to
 //! rounding, so this finds pivots, while the proof of optimality is left to the full lines.
 
+use super::augmented_rows::AugmentedRows;
 use super::kd::cut;
-use super::lines::Lines;
 use super::pricing::Arcs;
 use crate::{Cost, Metric, Real};
 
@@ -19,7 +19,7 @@ const RUN: usize = 16;
 
 /// The columns of a cost in nested boxes.
 pub(super) struct Pruned<'a, T, C> {
-    lines: Lines<'a, T, C>,
+    lines: AugmentedRows<'a, T, C>,
     metric: &'a dyn Metric<T>,
     dimension: usize,
     rows: &'a [T],
@@ -39,12 +39,12 @@ impl<'a, T: Real, C: Cost<T>> Pruned<'a, T, C> {
     /// `rows` and `cols` are the points behind the lines' cost, the columns in nested order. The lines are
     /// handed back where the metric has no bounds.
     pub(super) fn new(
-        lines: Lines<'a, T, C>,
+        lines: AugmentedRows<'a, T, C>,
         metric: &'a dyn Metric<T>,
         dimension: usize,
         rows: &'a [T],
         cols: &'a [T],
-    ) -> Result<Self, Lines<'a, T, C>> {
+    ) -> Result<Self, AugmentedRows<'a, T, C>> {
         let d = dimension;
         let count = cols.len() / d;
         let depth = (count / RUN).max(1).ilog2();
@@ -191,8 +191,9 @@ mod tests {
             col: 1.0,
             ..Slack::NONE
         };
-        let mut full = Lines::new(&cost, slack);
-        let Ok(mut pruned) = Pruned::new(Lines::new(&cost, slack), metric, 3, &rows, &cols) else {
+        let mut full = AugmentedRows::new(&cost, slack);
+        let Ok(mut pruned) = Pruned::new(AugmentedRows::new(&cost, slack), metric, 3, &rows, &cols)
+        else {
             unreachable!("the metric has bounds")
         };
         for round in 0..3 {
@@ -224,7 +225,7 @@ mod tests {
         let points = scattered(20, 7);
         let metric = MetricFn(|x: &[f64], y: &[f64]| (x[0] - y[0]).abs());
         let cost = PointCloud::new(&points, &points, 3, &metric).unwrap_or_else(|_| unreachable!());
-        let lines = Lines::new(&cost, Slack::NONE);
+        let lines = AugmentedRows::new(&cost, Slack::NONE);
         assert!(Pruned::new(lines, &metric, 3, &points, &points).is_err());
     }
 }

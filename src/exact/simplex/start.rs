@@ -4,7 +4,7 @@
 //! forbidden pairs leave rows and columns over, they are paired regardless; phase one then moves that
 //! mass to allowed pairs, or proves that it cannot be done.
 
-use super::lines::Lines;
+use super::augmented_rows::AugmentedRows;
 use super::pricing::Arcs;
 use super::tree::Tree;
 use crate::kernel::rounding::REMAINDER;
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 
 /// Rows take from the columns with the least `C_ij − g_j` that have room.
 pub(super) fn greedy<T: Real, C: Cost<T>>(
-    lines: &mut Lines<'_, T, C>,
+    lines: &mut AugmentedRows<'_, T, C>,
     masses: &Masses,
     g: &[f64],
 ) -> Plan {
@@ -58,22 +58,22 @@ pub(super) fn greedy<T: Real, C: Cost<T>>(
 /// `C_ij = f_i + g_j`, and near it they are nearly so: the spanning forest of least total slack is the
 /// optimal tree or close to it. In a forest the flows follow from the leaves inwards, for a node with a
 /// single arc must use it; what does not fit is placed greedily.
-pub(super) fn peel<T: Real, C: Cost<T>>(
-    lines: &mut Lines<'_, T, C>,
+pub(super) fn eliminate_leaves<T: Real, C: Cost<T>>(
+    lines: &mut AugmentedRows<'_, T, C>,
     masses: &Masses,
     g: &[f64],
 ) -> Plan {
     let mut hands = Hands::new(masses);
     let open = hands.open(g);
     let near = tightest(lines, masses, &open);
-    hands.peel(&spanning_forest(near, masses));
+    hands.eliminate_leaves(&spanning_forest(near, masses));
     hands.fill(lines, g);
     hands.finish()
 }
 
 /// The few arcs of least slack `C_ij + h_j − f_i` of every row and column, as (slack, row, column).
 fn tightest<T: Real, C: Cost<T>>(
-    lines: &mut Lines<'_, T, C>,
+    lines: &mut AugmentedRows<'_, T, C>,
     masses: &Masses,
     h: &[f64],
 ) -> Vec<(f64, usize, usize)> {
@@ -195,7 +195,11 @@ impl<'a> Hands<'a> {
     }
 
     /// Rows take from the columns with the least `C_ij − g_j` that have room.
-    pub(super) fn fill<T: Real, C: Cost<T>>(&mut self, lines: &mut Lines<'_, T, C>, g: &[f64]) {
+    pub(super) fn fill<T: Real, C: Cost<T>>(
+        &mut self,
+        lines: &mut AugmentedRows<'_, T, C>,
+        g: &[f64],
+    ) {
         let mut open = self.open(g);
         // The heaviest first, for what they do not find nearby costs most; the slack row, which finds
         // everything equally near, after all others.
@@ -215,7 +219,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    fn peel(&mut self, tight: &[(usize, usize)]) {
+    fn eliminate_leaves(&mut self, tight: &[(usize, usize)]) {
         let rows = self.left.len();
         let nodes = rows + self.room.len();
         let ends = |at: usize| [tight[at].0, rows + tight[at].1];
@@ -301,9 +305,9 @@ impl<'a> Hands<'a> {
 }
 
 /// The tree of a forest of arcs; columns without mass are closed by a price of −∞.
-pub(super) fn plant<T: Real, C: Cost<T>>(
+pub(super) fn build_basis<T: Real, C: Cost<T>>(
     arcs: &[(usize, usize, f64)],
-    lines: &Lines<'_, T, C>,
+    lines: &AugmentedRows<'_, T, C>,
     masses: &Masses,
     g: &[f64],
 ) -> Tree {

@@ -4,10 +4,10 @@
 //! below e⁻¹⁶ and stays so while g moves a little. [`Active`] keeps, per row, only the entries within
 //!
 //! ```text
-//! (g_j − C_ij)/ε  ≥  max_j (g_j − C_ij)/ε  −  (cut + 2 · leash)
+//! (g_j − C_ij)/ε  ≥  max_j (g_j − C_ij)/ε  −  (cut + 2 · drift_radius)
 //! ```
 //!
-//! of the row's best. While no potential has moved more than `leash` (in units of ε, a common shift not
+//! of the row's best. While no potential has moved more than `drift_radius` (in units of ε, a common shift not
 //! counted) from where the lists were made, what is left out weighs less than e^−cut: the tolerance sets
 //! the cut. A row with one entry left costs nothing at all. When the potentials have moved further the lists are made
 //! anew; a row remembers how far behind the entries are that it leaves out, so that hardly any has to be read again.
@@ -22,13 +22,13 @@ use crate::cost::{copy_row, lend_row};
 use crate::kernel::tiles::{map_tiles, tile_rows};
 use crate::sweep::rows::{RowState, TileSums, padded, sweep_rows};
 use crate::sweep::streamed::{largest_finite, log_sums_of, resolution};
-use crate::sweep::{Backend, Curvature, Scaling, diagnose_row};
+use crate::sweep::{Backend, Curvature, DualPoint, diagnose_row};
 use crate::{Cost, Error, Real};
 use entries::{Filed, Record, Tile, add_records, refile};
 use select::classify;
 
 /// How far potentials may move, in units of ε, before the lists are made anew, unless said otherwise.
-const LEASH: f64 = 8.0;
+const DRIFT_RADIUS: f64 = 8.0;
 
 /// Rows touched before the first of them is read.
 const AHEAD: usize = 32;
@@ -48,7 +48,7 @@ pub(crate) struct Active<T, C> {
     /// −ln of the weight that may be left out.
     cut: f64,
     /// How far potentials may move, in units of ε, before the lists are made anew.
-    leash: f64,
+    drift_radius: f64,
     /// Potentials the lists were made at, slack's logit last; empty before the first sweep.
     reference: Vec<f64>,
     epsilon: f64,
@@ -75,7 +75,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             cost,
             level: level_of(&masses),
             masses,
-            leash: LEASH,
+            drift_radius: DRIFT_RADIUS,
             reference: Vec::new(),
             epsilon: 0.0,
             reach: 0.0,
@@ -86,10 +86,10 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         }
     }
 
-    /// Makes the lists anew sooner or later than usual: a short leash leaves fewer entries to sweep, and suits
+    /// Makes the lists anew sooner or later than usual: a short radius leaves fewer entries to sweep, and suits
     /// potentials that move little at a time.
-    pub(crate) fn with_leash(mut self, leash: f64) -> Self {
-        self.leash = leash;
+    pub(crate) fn with_drift_radius(mut self, drift_radius: f64) -> Self {
+        self.drift_radius = drift_radius;
         self
     }
 
@@ -108,7 +108,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         self.cut = cut.clamp(12.0, 60.0);
         self.reference.clear();
         match reference.split_last() {
-            Some((&slack, cols)) => self.list(&Scaling {
+            Some((&slack, cols)) => self.list(&DualPoint {
                 epsilon,
                 cols,
                 slack,
@@ -134,11 +134,11 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
     }
 
     fn window(&self) -> T {
-        T::narrow((self.cut + 2.0 * self.leash) * self.epsilon)
+        T::narrow((self.cut + 2.0 * self.drift_radius) * self.epsilon)
     }
 
     /// How much closer to each other two potentials can have come since the lists were made.
-    fn drift(&self, at: &Scaling<'_>) -> f64 {
+    fn drift(&self, at: &DualPoint<'_>) -> f64 {
         match at.moved_from(&self.reference, self.epsilon) {
             Some((low, high)) => (high - low).max(0.0),
             None => f64::INFINITY,
@@ -147,7 +147,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
 
     /// Makes the lists at these potentials: from the lists of before where those leave no doubt, else from
     /// the costs.
-    fn list(&mut self, at: &Scaling<'_>) -> Result<(), Error> {
+    fn list(&mut self, at: &DualPoint<'_>) -> Result<(), Error> {
         let k = self.cost.cols();
         let drift = self.drift(at);
         self.epsilon = at.epsilon;
@@ -201,11 +201,11 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
 
     fn run(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: Option<&mut [f64]>,
     ) -> Result<(), Error> {
-        if self.drift(at) > 2.0 * self.leash * at.epsilon {
+        if self.drift(at) > 2.0 * self.drift_radius * at.epsilon {
             self.list(at)?;
         }
         let k = self.cost.cols();
@@ -263,7 +263,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         &mut self,
         rows: &[usize],
         costs: &[T],
-        at: Option<&Scaling<'_>>,
+        at: Option<&DualPoint<'_>>,
         sums: &mut [f64],
     ) where
         C: Rewritable<T>,
@@ -299,7 +299,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
     /// Files these rows anew and returns their records.
     fn file(&mut self, rows: &[usize], masses: &[f64]) -> Vec<Record<T>> {
         let k = self.cost.cols();
-        let at = Scaling {
+        let at = DualPoint {
             epsilon: self.epsilon,
             cols: &self.reference[..k],
             slack: self.reference[k],
@@ -326,7 +326,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         rows: &[usize],
         records: &[Record<T>],
         masses: &[f64],
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sign: f64,
         sums: &mut [f64],
     ) {
@@ -448,7 +448,7 @@ struct Lookup<T> {
 }
 
 impl<T: Real> Lookup<T> {
-    fn new(at: &Scaling<'_>, shift: f64) -> Self {
+    fn new(at: &DualPoint<'_>, shift: f64) -> Self {
         let shifted = || at.cols.iter().chain([&at.slack]).map(|g| g - shift);
         let listed = shifted().chain([f64::NEG_INFINITY]).map(T::narrow);
         Self {
@@ -459,7 +459,7 @@ impl<T: Real> Lookup<T> {
 }
 
 /// Potentials of the columns alone, padded with −∞ to whole lanes.
-fn potentials<T: Real>(at: &Scaling<'_>, shift: f64) -> Vec<T> {
+fn potentials<T: Real>(at: &DualPoint<'_>, shift: f64) -> Vec<T> {
     padded(
         at.cols.iter().map(|g| g - shift),
         at.cols.len(),
@@ -555,7 +555,7 @@ impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
         self.cost.cols()
     }
 
-    fn sweep(&mut self, at: &Scaling<'_>, sums: &mut [f64]) -> Result<(), Error> {
+    fn sweep(&mut self, at: &DualPoint<'_>, sums: &mut [f64]) -> Result<(), Error> {
         self.run(at, sums, None)
     }
 
@@ -568,12 +568,12 @@ impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         // Whole rows, from the definition: asked for once, at the end.
-        let gibbs = crate::sweep::definition::Gibbs {
+        let point = DualPoint {
             epsilon: self.epsilon,
             cols: &self.last,
             slack: self.last_slack,
         };
-        gibbs.row_potentials(&self.cost, &self.masses, out);
+        point.row_potentials(&self.cost, &self.masses, out);
         Ok(())
     }
 
@@ -585,7 +585,7 @@ impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
 impl<T: Real, C: Cost<T>> Curvature for Active<T, C> {
     fn sweep_with_curvature(
         &mut self,
-        at: &Scaling<'_>,
+        at: &DualPoint<'_>,
         sums: &mut [f64],
         hessian: &mut [f64],
     ) -> Result<(), Error> {

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Long rows are looked at eight entries at a time. Short ones would leave most of that to waste: they are stood
-//! [upright](crate::upright), sixteen side by side, and every operation is about one column of all sixteen.
+//! in column blocks, sixteen side by side, and every operation is about one column of all sixteen.
 
 use super::entries::{MOST, Record};
 use crate::Real;
-use crate::kernel::column_block::{ABREAST, MOST_LINES, Upright};
+use crate::kernel::column_block::{BATCH_WIDTH, ColumnBlock, MOST_LINES};
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::lanes::{LANES, Lanes};
 
@@ -28,9 +28,9 @@ dispatch! {
         margins: &mut [T],
     ) {
         if k < MOST_LINES {
-            let mut lines = Upright::new(T::zero());
-            let parts = records.chunks_mut(ABREAST).zip(margins.chunks_mut(ABREAST));
-            for (costs, (records, margins)) in costs.chunks(ABREAST * k).zip(parts) {
+            let mut lines = ColumnBlock::new(T::zero());
+            let parts = records.chunks_mut(BATCH_WIDTH).zip(margins.chunks_mut(BATCH_WIDTH));
+            for (costs, (records, margins)) in costs.chunks(BATCH_WIDTH * k).zip(parts) {
                 sort_short(costs, k, &mut lines, g, slack, window, records, margins);
             }
             return;
@@ -54,26 +54,26 @@ pub(super) fn lead<T: Real>(top: T, next: T) -> T {
     }
 }
 
-/// [`classify`] for at most [`ABREAST`] rows of fewer entries than [`MOST_LINES`]; behind their lines is the slack's,
+/// [`classify`] for at most [`BATCH_WIDTH`] rows of fewer entries than [`MOST_LINES`]; behind their lines is the slack's,
 /// which is zero.
 #[allow(clippy::too_many_arguments)] // what it reads, room to work in, where it writes
 #[inline(always)]
 fn sort_short<T: Real>(
     costs: &[T],
     k: usize,
-    lines: &mut Upright<T>,
+    lines: &mut ColumnBlock<T>,
     g: &[T],
     slack: T,
     window: T,
     records: &mut [Record<T>],
     margins: &mut [T],
 ) {
-    lines.stand(costs, k);
+    lines.transpose_in(costs, k);
     let lines = &lines.lines[..=k];
     let potential = |j: usize| if j < k { g[j] } else { slack };
-    let mut top = [T::neg_infinity(); ABREAST];
+    let mut top = [T::neg_infinity(); BATCH_WIDTH];
     // A NaN is lost in a maximum.
-    let mut odd = [T::zero(); ABREAST];
+    let mut odd = [T::zero(); BATCH_WIDTH];
     for (j, line) in lines.iter().enumerate() {
         let p = potential(j);
         for ((top, odd), &c) in top.iter_mut().zip(&mut odd).zip(line) {
@@ -82,9 +82,9 @@ fn sort_short<T: Real>(
             *odd = if z.is_nan() { z } else { *odd };
         }
     }
-    let mut below = [T::neg_infinity(); ABREAST];
+    let mut below = [T::neg_infinity(); BATCH_WIDTH];
     // One bit a column, as a sum of powers of two: exact, and of the same width as the costs.
-    let mut near = [T::zero(); ABREAST];
+    let mut near = [T::zero(); BATCH_WIDTH];
     let mut bit = T::one();
     for (j, line) in lines.iter().enumerate() {
         let p = potential(j);
@@ -97,7 +97,7 @@ fn sort_short<T: Real>(
         }
         bit += bit;
     }
-    let mut ahead = [T::zero(); ABREAST];
+    let mut ahead = [T::zero(); BATCH_WIDTH];
     for (((ahead, &top), &below), &odd) in ahead.iter_mut().zip(&top).zip(&below).zip(&odd) {
         let sound = !odd.is_nan() && top > T::neg_infinity() && top < T::infinity();
         *ahead = if sound { lead(top, below) } else { T::nan() };

@@ -131,7 +131,7 @@ pub struct Penalty {
 pub struct Insight {
     /// Share of the unlabeled examples that have a label, where the method knows it for all of them.
     pub allocated: Option<f64>,
-    /// Scaling variables β of the classes, abstention last, where there are any.
+    /// Dual variables β of the classes, abstention last, where there are any.
     pub scaling: Option<Vec<f64>>,
     /// Mass of each class as a share of the examples, where the method knows it for all of them.
     pub shares: Option<Vec<f64>>,

@@ -160,7 +160,7 @@ pub(super) fn classes(run: &Recorded, names: &[String]) -> Option<Classes> {
     let mut charts = Vec::new();
     if with_beta {
         charts.push(chart(
-            "Scaling variables of the classes",
+            "Dual variables of the classes",
             "β (mean over classes 0)",
             curves(&|r, j| r.scaling.as_ref()?.get(j).copied()),
         ));
@@ -176,7 +176,7 @@ pub(super) fn classes(run: &Recorded, names: &[String]) -> Option<Classes> {
             ..Curve::default()
         };
         charts.push(chart(
-            "Scaling variable of abstention",
+            "DualPoint variable of abstention",
             "β of the slack column",
             vec![abstain],
         ));

@@ -51,7 +51,7 @@ impl Evaluation {
 pub struct ClassRecord {
     /// After which step.
     pub step: u64,
-    /// Scaling variables, abstention last, where the method has them.
+    /// Dual variables, abstention last, where the method has them.
     pub scaling: Option<Vec<f64>>,
     /// Allocated mass of each class over the number of examples (of all, or of the batch).
     pub shares: Vec<f64>,

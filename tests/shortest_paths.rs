@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover::{
-    Contracted, Cost, Dense, Error, FromFn, Marginals, Potentials, Problem, Real, Side, Slack,
+    Cost, Dense, Error, FromFn, Marginals, Potentials, Problem, Real, ShortestPaths, Side, Slack,
     Solution, Status,
 };
 use proptest::prelude::*;
@@ -171,7 +171,7 @@ proptest! {
     fn agrees_with_linear_programming((n, k, cost, masses) in small()) {
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses.clone()).unwrap();
         let expected = by_linear_programming(&cost, n, k, &masses);
-        match (Contracted::new().solve(&problem), expected) {
+        match (ShortestPaths::new().solve(&problem), expected) {
             (Ok(solution), Some(optimum)) => {
                 // The other solver works to tolerances of about 1e-7; the certificate is sharper.
                 prop_assert!((solution.objective() - optimum).abs() <= 1e-6 * (1.0 + optimum.abs()),
@@ -196,7 +196,7 @@ proptest! {
             slack_row: rng.normal(),
             slack_col: rng.normal(),
         };
-        match (Contracted::new().solve_from(&problem, &start), Contracted::new().solve(&problem)) {
+        match (ShortestPaths::new().solve_from(&problem, &start), ShortestPaths::new().solve(&problem)) {
             (Ok(warm), Ok(cold)) => {
                 assert_optimal(&problem, &warm);
                 prop_assert!((warm.objective() - cold.objective()).abs() <= 1e-9 * (1.0 + cold.objective().abs()));
@@ -226,7 +226,7 @@ fn label_allocation_is_certified_at_every_strictness() {
         let cost = label_costs(n, k, skew, 7);
         let problem =
             Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, rho)).unwrap();
-        let solution = Contracted::new().solve(&problem).unwrap();
+        let solution = ShortestPaths::new().solve(&problem).unwrap();
         assert_optimal(&problem, &solution);
     }
 }
@@ -244,7 +244,7 @@ fn specks_of_rounding_do_not_circulate() {
         };
         let masses = Marginals::with_slack(&vec![1.0; n], &vec![15.0; k], slack).unwrap();
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
-        let solution = Contracted::new().max_iterations(2_000).solve(&problem);
+        let solution = ShortestPaths::new().max_iterations(2_000).solve(&problem);
         assert_optimal(&problem, &solution.unwrap());
     }
 }
@@ -263,7 +263,7 @@ fn heavy_tailed_masses_add_up() {
         Marginals::balanced(&a, &b).unwrap(),
     )
     .unwrap();
-    let solution = Contracted::new().solve(&problem).unwrap();
+    let solution = ShortestPaths::new().solve(&problem).unwrap();
     assert_optimal(&problem, &solution);
     for (got, want) in solution
         .plan()
@@ -280,7 +280,7 @@ fn ties_everywhere_take_few_rounds() {
     let (n, k) = (5_000, 10);
     let flat = vec![(k as f64).ln(); n * k];
     let problem = Problem::new(Dense::new(&flat, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
-    let solution = Contracted::new().solve(&problem).unwrap();
+    let solution = ShortestPaths::new().solve(&problem).unwrap();
     assert_optimal(&problem, &solution);
     assert!(solution.iterations() <= 20 * k, "{}", solution.iterations());
 
@@ -292,7 +292,7 @@ fn ties_everywhere_take_few_rounds() {
         label_masses(n, k, 0.9),
     )
     .unwrap();
-    let solution = Contracted::new().solve(&problem).unwrap();
+    let solution = ShortestPaths::new().solve(&problem).unwrap();
     assert_optimal(&problem, &solution);
     assert!(
         solution.iterations() <= 100 * k,
@@ -311,7 +311,7 @@ fn small_whole_costs_are_solved_among_ties() {
         Marginals::uniform(n, k).unwrap(),
     )
     .unwrap();
-    assert_optimal(&problem, &Contracted::new().solve(&problem).unwrap());
+    assert_optimal(&problem, &ShortestPaths::new().solve(&problem).unwrap());
 }
 
 #[test]
@@ -321,13 +321,15 @@ fn wide_is_tall_transposed() {
     let tall = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.8)).unwrap();
     let wide = tall.transposed();
     let (a, b) = (
-        Contracted::new().solve(&tall).unwrap(),
-        Contracted::new().solve(&wide).unwrap(),
+        ShortestPaths::new().solve(&tall).unwrap(),
+        ShortestPaths::new().solve(&wide).unwrap(),
     );
     assert_optimal(&wide, &b);
     assert_eq!(a.iterations(), b.iterations());
     assert!((a.objective() - b.objective()).abs() <= 1e-12 * a.objective());
-    let again = Contracted::new().solve_from(&wide, b.potentials()).unwrap();
+    let again = ShortestPaths::new()
+        .solve_from(&wide, b.potentials())
+        .unwrap();
     assert_optimal(&wide, &again);
     assert!(again.iterations() <= 4 * k);
 }
@@ -337,8 +339,8 @@ fn optimal_potentials_leave_next_to_nothing_to_do() {
     let (n, k) = (4_000, 20);
     let cost = label_costs(n, k, 1.0, 4);
     let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
-    let cold = Contracted::new().solve(&problem).unwrap();
-    let warm = Contracted::new()
+    let cold = ShortestPaths::new().solve(&problem).unwrap();
+    let warm = ShortestPaths::new()
         .solve_from(&problem, cold.potentials())
         .unwrap();
     assert_optimal(&problem, &warm);
@@ -354,7 +356,7 @@ fn single_precision_costs_are_solved_in_double() {
         .map(|&c| c as f32)
         .collect();
     let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
-    assert_optimal(&problem, &Contracted::new().solve(&problem).unwrap());
+    assert_optimal(&problem, &ShortestPaths::new().solve(&problem).unwrap());
 }
 
 #[test]
@@ -364,8 +366,8 @@ fn computed_costs_give_the_same_bits_as_stored_ones() {
     let stored = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
     let computed = FromFn::new(n, k, |i, j| cost[i * k + j]).unwrap();
     let computed = Problem::<f64, _>::new(computed, label_masses(n, k, 0.9)).unwrap();
-    let a = Contracted::new().solve(&stored).unwrap();
-    let b = Contracted::new().solve(&computed).unwrap();
+    let a = ShortestPaths::new().solve(&stored).unwrap();
+    let b = ShortestPaths::new().solve(&computed).unwrap();
     assert_eq!(a.potentials(), b.potentials());
     assert_eq!(a.plan().entries(0.0), b.plan().entries(0.0));
 }
@@ -376,7 +378,7 @@ fn forbidden_pairs_are_respected_or_reported() {
     let solve = |cost: &[f64], a: &[f64], b: &[f64]| {
         let cost = Dense::new(cost, a.len(), b.len()).unwrap();
         let problem = Problem::new(cost, Marginals::balanced(a, b).unwrap()).unwrap();
-        Contracted::new().solve(&problem).map(|s| s.objective())
+        ShortestPaths::new().solve(&problem).map(|s| s.objective())
     };
     let forced = solve(
         &[0.0, inf, 0.0, 5.0, 0.0, 9.0],
@@ -472,7 +474,7 @@ fn sparse_permissions_on_many_rows() {
     };
     let masses = Marginals::with_slack(&a, &caps, slack).unwrap();
     let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
-    assert_optimal(&problem, &Contracted::new().solve(&problem).unwrap());
+    assert_optimal(&problem, &ShortestPaths::new().solve(&problem).unwrap());
 }
 
 #[test]
@@ -480,13 +482,16 @@ fn it_can_be_stopped() {
     let (n, k) = (2_000, 10);
     let cost = label_costs(n, k, 0.0, 9);
     let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
-    let capped = Contracted::new().max_iterations(3).solve(&problem).unwrap();
+    let capped = ShortestPaths::new()
+        .max_iterations(3)
+        .solve(&problem)
+        .unwrap();
     assert_eq!(
         (capped.status(), capped.iterations()),
         (Status::IterationLimit, 3)
     );
     assert!(capped.violation() > 0.0);
-    let stopped = Contracted::new()
+    let stopped = ShortestPaths::new()
         .on_progress(|p| {
             if p.iteration < 5 {
                 core::ops::ControlFlow::Continue(())
@@ -515,7 +520,7 @@ fn wrong_starts_are_named() {
         cols,
         ..Potentials::default()
     };
-    let short = Contracted::new()
+    let short = ShortestPaths::new()
         .solve_from(&problem, &start(vec![0.0]))
         .unwrap_err();
     assert!(matches!(
@@ -526,7 +531,7 @@ fn wrong_starts_are_named() {
             ..
         }
     ));
-    let nan = Contracted::new()
+    let nan = ShortestPaths::new()
         .solve_from(&problem, &start(vec![0.0, f64::NAN]))
         .unwrap_err();
     assert!(matches!(
@@ -540,7 +545,7 @@ fn wrong_starts_are_named() {
     let empty = start(vec![f64::NEG_INFINITY; 2]);
     assert_optimal(
         &problem,
-        &Contracted::new().solve_from(&problem, &empty).unwrap(),
+        &ShortestPaths::new().solve_from(&problem, &empty).unwrap(),
     );
 }
 
@@ -556,7 +561,7 @@ fn any_number_of_threads_gives_the_same_bits() {
             .build()
             .unwrap();
         pool.install(|| {
-            let solution = Contracted::new().solve(&problem).unwrap();
+            let solution = ShortestPaths::new().solve(&problem).unwrap();
             (solution.potentials().clone(), solution.plan().entries(0.0))
         })
     };

@@ -4,9 +4,9 @@ use earthmover::{Marginals, Slack};
 
 /// SplitMix64: a counter, well stirred.
 #[derive(Debug, Clone)]
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -72,8 +72,8 @@ pub fn label_allocation(n: usize, k: usize, rho: f64) -> Marginals {
 }
 
 /// Squared distances between n and m points of the unit square, over the largest possible one.
-pub fn distances(dice: &mut Dice, n: usize, m: usize) -> Vec<f64> {
-    let (x, y) = (dice.units(2 * n), dice.units(2 * m));
+pub fn distances(rng: &mut Rng, n: usize, m: usize) -> Vec<f64> {
+    let (x, y) = (rng.units(2 * n), rng.units(2 * m));
     let between = |p: &[f64], q: &[f64]| {
         let (u, v) = (p[0] - q[0], p[1] - q[1]);
         0.5 * (u * u + v * v)

@@ -24,7 +24,7 @@ use crate::solver::Guard;
 const REPORT_EVERY: usize = 1024;
 
 /// What a solve may spend and has spent.
-pub(super) struct Meter<'a> {
+pub(super) struct PivotBudget<'a> {
     solver: &'a NetworkSimplex,
     guard: &'a Guard<'a>,
     pub(super) pivots: usize,
@@ -44,7 +44,7 @@ struct Closing {
     at: usize,
 }
 
-impl<'a> Meter<'a> {
+impl<'a> PivotBudget<'a> {
     pub(super) fn new(solver: &'a NetworkSimplex, guard: &'a Guard<'a>) -> Self {
         Self {
             solver,

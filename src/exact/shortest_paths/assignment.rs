@@ -9,7 +9,7 @@ use super::table::NOWHERE;
 const SPLIT: u32 = 1 << 31;
 
 #[derive(Debug)]
-pub(super) struct Holdings {
+pub(super) struct Assignment {
     /// Mass of each row, the slack row last.
     mass: Vec<f64>,
     /// Column of each whole row, or the place of its shares.
@@ -17,7 +17,7 @@ pub(super) struct Holdings {
     shares: Vec<Vec<(u32, f64)>>,
 }
 
-impl Holdings {
+impl Assignment {
     /// Nothing is placed yet.
     pub(super) fn new(mass: Vec<f64>) -> Self {
         Self {

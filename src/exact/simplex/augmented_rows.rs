@@ -22,15 +22,15 @@ pub(super) enum Phase {
     Optimality,
 }
 
-/// Lines of the slack-augmented cost.
-pub(super) struct Lines<'a, T, C> {
+/// Rows of the slack-augmented cost.
+pub(super) struct AugmentedRows<'a, T, C> {
     cost: &'a C,
     slack: Slack,
     pub(super) phase: Phase,
     buffer: Vec<T>,
 }
 
-impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
+impl<'a, T: Real, C: Cost<T>> AugmentedRows<'a, T, C> {
     pub(super) fn new(cost: &'a C, slack: Slack) -> Self {
         Self {
             cost,
@@ -71,7 +71,7 @@ impl<'a, T: Real, C: Cost<T>> Lines<'a, T, C> {
     }
 }
 
-impl<T: Real, C: Cost<T>> Arcs for Lines<'_, T, C> {
+impl<T: Real, C: Cost<T>> Arcs for AugmentedRows<'_, T, C> {
     /// Rows, the slack row included where it carries mass.
     fn rows(&self) -> usize {
         self.cost.rows() + usize::from(self.slack.row > 0.0)
@@ -145,7 +145,7 @@ fn first_least(values: impl Iterator<Item = f64>) -> (f64, usize) {
     best
 }
 
-/// Lines shorter than this are searched in one plain loop.
+/// Rows shorter than this are searched in one plain loop.
 const SHORT: usize = 24;
 
 /// Columns per block of the search: the minimum is found first, its place in one block afterwards.
