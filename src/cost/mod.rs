@@ -5,6 +5,7 @@
 //! time, or lend them without copying. Nothing here is ever asked for all n × m entries at once, so a
 //! cost computed on the fly stays O(n + m) in memory. `+∞` forbids a pair.
 
+mod clusters;
 mod dense;
 mod from_fn;
 #[cfg(feature = "nalgebra")]
@@ -16,6 +17,7 @@ mod sampled;
 
 use core::ops::Range;
 
+pub(crate) use clusters::Clusters;
 pub use dense::Dense;
 pub use from_fn::FromFn;
 pub(crate) use reduced::Reduced;

@@ -22,7 +22,6 @@
 
 mod augmented_rows;
 mod finish;
-mod kd;
 mod multiscale;
 mod phases;
 mod pivot_budget;

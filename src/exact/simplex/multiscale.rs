@@ -8,18 +8,15 @@
 //! nothing else.
 
 use super::augmented_rows::AugmentedRows;
-use super::kd::{Nested, deepest, inside};
 use super::pivot_budget::PivotBudget;
 use super::pricing::{Arcs, Outcome};
 
 use super::pruned::Pruned;
 use super::start::{Hands, Masses, Plan, build_basis, greedy};
 use super::tree::Tree;
+use crate::cost::Clusters;
 use crate::kernel::rounding::{FRESH_GAIN, GAIN};
 use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
-
-/// The longest side of the coarsest problem, about.
-const COARSEST: usize = 256;
 
 /// Sides shorter than this are not worth clustering: the more coordinates, the more points it takes for
 /// clusters to be small against their distances.
@@ -46,15 +43,15 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
     let points = problem.cost().points()?;
     let marginals = problem.marginals();
     let sides = [
-        Side::new(points.rows, marginals.rows(), points.dimension),
-        Side::new(points.cols, marginals.cols(), points.dimension),
+        Clusters::new(points.rows, marginals.rows(), points.dimension),
+        Clusters::new(points.cols, marginals.cols(), points.dimension),
     ];
     let stairs = Hierarchy {
         sides: &sides,
         metric: points.metric,
         slack: marginals.slack(),
     };
-    let levels = sides.iter().map(Side::levels).max().unwrap_or(0);
+    let levels = sides.iter().map(Clusters::levels).max().unwrap_or(0);
     let mut above = None;
     // A level has a quarter of the points of the next.
     let mut before = 0.0;
@@ -69,7 +66,7 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
     meter.is_whole = true;
     let mut handed = above?;
     // Back from the nested order to the problem's own.
-    let [rows, cols] = sides.each_ref().map(Side::original);
+    let [rows, cols] = sides.each_ref().map(Clusters::original);
     let mut g = vec![0.0; handed.g.len()];
     for (at, &price) in handed.g.iter().enumerate() {
         g[cols(at)] = if price.is_finite() { price } else { 0.0 };
@@ -95,96 +92,9 @@ struct CoarseSolution {
     solved: bool,
 }
 
-/// One side's points and how they are clustered.
-struct Side<'a, T> {
-    points: &'a [T],
-    masses: &'a [f64],
-    dimension: usize,
-    nested: Nested,
-}
-
-impl<'a, T: Real> Side<'a, T> {
-    fn new(points: &'a [T], masses: &'a [f64], dimension: usize) -> Self {
-        Self {
-            points,
-            masses,
-            dimension,
-            nested: Nested::new(points, dimension),
-        }
-    }
-
-    /// How many levels of clusters it takes to get down to the coarsest.
-    fn levels(&self) -> usize {
-        let mut levels = 0;
-        while self.masses.len() >> (2 * levels) > COARSEST {
-            levels += 1;
-        }
-        levels
-    }
-
-    /// Depth of the runs that are the clusters of `level`; `None` for the points themselves.
-    fn depth(&self, level: usize) -> Option<u32> {
-        (level > 0).then(|| (deepest(self.masses.len()) + 1).saturating_sub(2 * level as u32))
-    }
-
-    /// How many clusters a level has.
-    fn count(&self, level: usize) -> usize {
-        self.depth(level).map_or(self.masses.len(), |d| 1 << d)
-    }
-
-    /// The point at a place of the nested order; the slack, after the last, is itself.
-    fn original(&self) -> impl Fn(usize) -> usize + '_ {
-        |at| self.nested.order().get(at).map_or(at, |&p| p as usize)
-    }
-
-    /// Centres and masses of the clusters of a level.
-    fn clusters(&self, level: usize) -> (Vec<T>, Vec<f64>) {
-        let (mut centres, mut masses) = (Vec::new(), Vec::new());
-        let d = self.dimension;
-        let Some(depth) = self.depth(level) else {
-            for &p in self.nested.order() {
-                centres.extend_from_slice(&self.points[p as usize * d..][..d]);
-                masses.push(self.masses[p as usize]);
-            }
-            return (centres, masses);
-        };
-        let mut centre = vec![0.0; d];
-        for q in 0..1usize << depth {
-            let run = &self.nested.order()[self.nested.places(depth, q)];
-            let mass: f64 = run.iter().map(|&p| self.masses[p as usize]).sum();
-            centre.fill(0.0);
-            for &p in run {
-                let weight = if mass > 0.0 {
-                    self.masses[p as usize] / mass
-                } else {
-                    1.0 / run.len() as f64
-                };
-                let point = &self.points[p as usize * d..][..d];
-                for (c, x) in centre.iter_mut().zip(point) {
-                    *c += weight * x.widen();
-                }
-            }
-            centres.extend(centre.iter().map(|&c| T::narrow(c)));
-            masses.push(mass);
-        }
-        (centres, masses)
-    }
-
-    /// The clusters, one level below, of cluster `q` of `level`; the slack has itself.
-    fn members(&self, level: usize, q: usize) -> core::ops::Range<usize> {
-        let below = self.count(level - 1);
-        match (self.depth(level), self.depth(level - 1)) {
-            (Some(depth), _) if q >= 1 << depth => below..below + 1,
-            (Some(depth), None) => self.nested.places(depth, q),
-            (Some(depth), Some(deeper)) => inside(depth, deeper, q),
-            (None, _) => q..q + 1,
-        }
-    }
-}
-
 /// The levels of a problem.
 struct Hierarchy<'a, T> {
-    sides: &'a [Side<'a, T>; 2],
+    sides: &'a [Clusters<'a, T>; 2],
     metric: &'a dyn Metric<T>,
     slack: Slack,
 }

@@ -10,8 +10,8 @@
 //! rounding, so this finds pivots, while the proof of optimality is left to the full lines.
 
 use super::augmented_rows::AugmentedRows;
-use super::kd::cut;
 use super::pricing::Arcs;
+use crate::kernel::kd::cut;
 use crate::{Cost, Metric, Real};
 
 /// Columns in a run at the bottom, about.
@@ -170,7 +170,7 @@ impl<T: Real, C: Cost<T>> Arcs for Pruned<'_, T, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact::simplex::kd::Nested;
+    use crate::kernel::kd::Nested;
     use crate::{Euclidean, Manhattan, MetricFn, PointCloud, Slack, SquaredEuclidean};
 
     fn scattered(count: usize, step: usize) -> Vec<f64> {

@@ -9,14 +9,14 @@ use core::ops::Range;
 use crate::Real;
 
 /// An order of points in which every run of every depth is a cluster.
-pub(super) struct Nested {
+pub(crate) struct Nested {
     /// `order[place]` is a point.
     order: Vec<u32>,
 }
 
 impl Nested {
     /// Orders the points, given one after the other with `dimension` coordinates each.
-    pub(super) fn new<T: Real>(points: &[T], dimension: usize) -> Self {
+    pub(crate) fn new<T: Real>(points: &[T], dimension: usize) -> Self {
         let count = points.len() / dimension.max(1);
         let mut order: Vec<u32> = (0..count as u32).collect();
         let at = |p: u32, d: usize| points[p as usize * dimension + d];
@@ -50,30 +50,30 @@ impl Nested {
     }
 
     /// The points in this order.
-    pub(super) fn order(&self) -> &[u32] {
+    pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }
 
     /// The places of run `q` at `depth`.
-    pub(super) fn places(&self, depth: u32, q: usize) -> Range<usize> {
+    pub(crate) fn places(&self, depth: u32, q: usize) -> Range<usize> {
         let count = self.order.len();
         cut(count, depth, q)..cut(count, depth, q + 1)
     }
 }
 
 /// The depth at which runs hold one or two points.
-pub(super) fn deepest(count: usize) -> u32 {
+pub(crate) fn deepest(count: usize) -> u32 {
     count.max(1).ilog2()
 }
 
 /// The runs of depth `fine` inside run `q` of depth `coarse`.
-pub(super) fn inside(coarse: u32, fine: u32, q: usize) -> Range<usize> {
+pub(crate) fn inside(coarse: u32, fine: u32, q: usize) -> Range<usize> {
     let by = fine - coarse;
     q << by..(q + 1) << by
 }
 
 /// Where run `q` of `depth` starts.
-pub(super) fn cut(count: usize, depth: u32, q: usize) -> usize {
+pub(crate) fn cut(count: usize, depth: u32, q: usize) -> usize {
     ((count as u128 * q as u128) >> depth) as usize
 }
 
