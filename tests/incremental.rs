@@ -191,3 +191,23 @@ fn a_checkpoint_goes_on_bit_for_bit() {
         }
     }
 }
+
+#[test]
+fn stranded_mass_is_an_error() {
+    // Rows 0 and 1 can only go to column 0, which takes half of what they bring.
+    let no = f64::INFINITY;
+    let marginals = Marginals::balanced(&[1.0, 1.0, 1.0], &[1.0, 2.0]).unwrap();
+    let costs = vec![0.0, no, 0.5, no, 1.0, 0.0];
+    let mut problem = Incremental::new(costs, marginals, 0.1).unwrap();
+    let error = problem.solve(1e-6).unwrap_err();
+    assert_eq!(
+        error,
+        Error::Infeasible {
+            stranded: 1.0,
+            total: 3.0
+        }
+    );
+    // One more pair, and there is a way.
+    problem.replace_rows(&[1], &[0.5, 1.0]).unwrap();
+    assert!(problem.solve(1e-6).unwrap().status.is_converged());
+}

@@ -447,12 +447,12 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
 
     /// Brings the potentials to where the column sums are within `tolerance` of the total mass.
     ///
-    /// Forbidden pairs that strand mass together are not looked for here, where rows change all the time: the violation then stays,
-    /// and the status says so.
+    /// Rows change all the time, so forbidden pairs that strand mass together are looked for only where the sums could not be
+    /// brought to the tolerance.
     ///
     /// # Errors
     /// [`Error::Option`] for a tolerance that is not positive, [`Error::Blocked`] where forbidden pairs
-    /// leave a row or column no way.
+    /// leave a row or column no way, [`Error::Infeasible`] where they leave none for some mass.
     pub fn solve(&mut self, tolerance: f64) -> Result<Resolve, Error> {
         check_tolerance(tolerance)?;
         let watch = self.watch.clone();
@@ -519,6 +519,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         self.semidual
             .take_slack_row(self.epsilon, &self.g, &mut self.sums);
         self.fresh = true;
+        if matches!(outcome.status, Status::IterationLimit | Status::Stalled) {
+            check::whole(&self.problem()?)?;
+        }
         Ok(Resolve {
             status: match outcome.status {
                 Status::Converged => self.met(tolerance),
