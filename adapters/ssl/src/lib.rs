@@ -17,8 +17,6 @@ pub mod report;
 #[cfg(feature = "data")]
 pub mod rng;
 #[cfg(feature = "train")]
-pub mod tensor_backend;
-#[cfg(feature = "train")]
 pub mod trainer;
 
 pub use error::Error;

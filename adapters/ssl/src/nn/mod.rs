@@ -13,11 +13,11 @@ mod error;
 mod init;
 mod layers;
 mod model;
-pub mod ops;
 pub mod optim;
 mod store;
 
 pub use device::{Chosen, DeviceName, Fallback, FallbackReason, explain_memory};
+pub use earthmover_candle::ops;
 pub use error::NnError;
 pub use init::Init;
 pub use layers::{BatchNorm, Conv2d, Linear, average_pool, leaky_relu};

@@ -1,37 +1,13 @@
 //! Repeatable tensors and comparisons shared by the tests of the networks.
 #![allow(dead_code, unreachable_pub)]
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 
-/// A repeatable stream of numbers in (−1, 1).
-pub fn noise(seed: u64, n: usize) -> Vec<f64> {
-    let mut s = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..n)
-        .map(|_| {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            (s >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-        })
-        .collect()
-}
+/// What the operations' own tests use too.
+#[path = "../../../candle/tests/tensors/common.rs"]
+mod tensors;
 
-/// A repeatable tensor with entries in (−1, 1).
-pub fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
-    Tensor::from_vec(noise(seed, shape.iter().product()), shape, &Device::Cpu)
-        .unwrap()
-        .to_dtype(dtype)
-        .unwrap()
-}
-
-/// Largest absolute difference.
-pub fn gap(a: &Tensor, b: &Tensor) -> f64 {
-    assert_eq!(a.dims(), b.dims());
-    let a = a.to_dtype(DType::F64).unwrap();
-    let b = b.to_dtype(DType::F64).unwrap();
-    let d = (a - b).unwrap().abs().unwrap().flatten_all().unwrap();
-    d.max(0).unwrap().to_scalar::<f64>().unwrap()
-}
+pub use tensors::{gap, tensor};
 
 /// `scale · sin(0.7 i + phase)` over the elements i, in f64: the inputs of the recorded figures.
 pub fn wave(shape: &[usize], phase: f64, scale: f64) -> Tensor {

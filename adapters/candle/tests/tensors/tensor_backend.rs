@@ -1,12 +1,11 @@
 //! The tensor backend keeps the laws of a backend, on the CPU device, in both precisions.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use candle_core::{DType, Device, Tensor};
 use earthmover::sweep::{Backend, DualPoint, Streamed, conformance};
 use earthmover::{Dense, Error, Marginals, Problem, Sinkhorn};
-use earthmover_ssl::rng::Rng;
-use earthmover_ssl::tensor_backend::TensorBackend;
+use earthmover_candle::TensorBackend;
+
+use crate::common::noise;
 
 const INF: f64 = f64::INFINITY;
 
@@ -18,17 +17,21 @@ struct Case {
 }
 
 fn case(n: usize, k: usize, seed: u64) -> Case {
-    let mut rng = Rng::new(seed);
-    let mut cost: Vec<f64> = (0..n * k).map(|_| rng.uniform_in(0.0, 3.0)).collect();
-    let mut masses: Vec<f64> = (0..n).map(|_| rng.uniform_in(0.1, 1.0)).collect();
+    let drawn = |stream: u64, n: usize, low: f64, high: f64| -> Vec<f64> {
+        let unit = noise(10 * seed + stream, n).into_iter();
+        unit.map(|x| low + (high - low) * (x + 1.0) / 2.0).collect()
+    };
+    let mut cost = drawn(0, n * k, 0.0, 3.0);
+    let mut masses = drawn(1, n, 0.1, 1.0);
+    let forbidden = drawn(2, n, 0.0, k as f64);
     // Forbidden pairs, a forbidden row without mass, another row without mass.
     for i in 2..n {
-        cost[i * k + rng.below(k)] = INF;
+        cost[i * k + forbidden[i] as usize] = INF;
     }
     cost[..k].fill(INF);
     masses[0] = 0.0;
     masses[n / 2] = 0.0;
-    let cols = (0..k).map(|_| rng.normal()).collect();
+    let cols = drawn(3, k, -2.0, 2.0);
     Case {
         cost,
         masses,
@@ -122,8 +125,7 @@ fn sums_that_underflow_have_logarithms() {
 
 #[test]
 fn solves_as_the_cpu_does() {
-    let mut rng = Rng::new(5);
-    let cost: Vec<f64> = (0..60 * 6).map(|_| rng.uniform()).collect();
+    let cost: Vec<f64> = noise(5, 60 * 6).iter().map(|x| x.abs()).collect();
     let matrix = Dense::new(&cost, 60, 6).unwrap();
     let problem = Problem::new(matrix, Marginals::uniform(60, 6).unwrap()).unwrap();
     let solver = Sinkhorn::new(0.05).tolerance(1e-9);

@@ -20,7 +20,7 @@ use candle_core::{D, DType, Result, Tensor, bail};
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::log_sum_exp;
+/// use earthmover_candle::ops::log_sum_exp;
 /// let z = Tensor::new(&[[0f64, 0.0], [f64::NEG_INFINITY; 2]], &Device::Cpu)?;
 /// let sums = log_sum_exp(&z)?.flatten_all()?.to_vec1::<f64>()?;
 /// assert!((sums[0] - 2f64.ln()).abs() < 1e-15);
@@ -47,7 +47,7 @@ pub fn log_sum_exp(z: &Tensor) -> Result<Tensor> {
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::log_softmax;
+/// use earthmover_candle::ops::log_softmax;
 /// let z = Tensor::new(&[[0f64, f64::NEG_INFINITY]], &Device::Cpu)?;
 /// assert_eq!(log_softmax(&z)?.to_vec2::<f64>()?, [[0.0, f64::NEG_INFINITY]]);
 /// # Ok::<(), candle_core::Error>(())
@@ -66,7 +66,7 @@ pub fn log_softmax(z: &Tensor) -> Result<Tensor> {
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::cross_entropy;
+/// use earthmover_candle::ops::cross_entropy;
 /// let z = Tensor::new(&[[0f32, 0.0], [0.0, 100.0]], &Device::Cpu)?;
 /// let losses = cross_entropy(&z, &Tensor::new(&[0u32, 1], &Device::Cpu)?)?.to_vec1::<f32>()?;
 /// assert!((losses[0] - 2f32.ln()).abs() < 1e-6 && losses[1] == 0.0);
@@ -92,7 +92,7 @@ pub fn cross_entropy(logits: &Tensor, classes: &Tensor) -> Result<Tensor> {
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::soft_cross_entropy;
+/// use earthmover_candle::ops::soft_cross_entropy;
 /// let z = Tensor::new(&[[0f64, 0.0]], &Device::Cpu)?;
 /// let half = Tensor::new(&[[0.25, 0.25]], &Device::Cpu)?; // half allocated, half the loss
 /// let loss = soft_cross_entropy(&z, &half)?.to_vec1::<f64>()?;

@@ -1,12 +1,9 @@
 //! Losses at their edges.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use candle_core::{DType, Device, Tensor, Var};
-use common::{gap, tensor};
-use earthmover_ssl::nn::ops::{cross_entropy, log_softmax, log_sum_exp, soft_cross_entropy};
+use earthmover_candle::ops::{cross_entropy, log_softmax, log_sum_exp, soft_cross_entropy};
+
+use crate::common::{gap, tensor};
 
 const LOW: f64 = f64::NEG_INFINITY;
 

@@ -77,7 +77,7 @@ pub enum Normaliser {
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::{Activation, Normaliser, batch_norm};
+/// use earthmover_candle::ops::{Activation, Normaliser, batch_norm};
 /// let x = Tensor::new(&[[1f32, 5.0], [3.0, 9.0]], &Device::Cpu)?;
 /// let (one, zero) = (Tensor::new(&[1f32, 1.0], &Device::Cpu)?, Tensor::new(&[0f32, 0.0], &Device::Cpu)?);
 /// let (y, moments) = batch_norm(&x, &one, &zero, Normaliser::Batch, 0.0, Activation::Identity)?;

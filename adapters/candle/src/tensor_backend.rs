@@ -15,7 +15,7 @@ use candle_core::{D, DType, Device, Tensor};
 use earthmover::sweep::{Backend, DualPoint};
 use earthmover::{Error, Side};
 
-use crate::nn::ops::log_sum_exp;
+use crate::ops::log_sum_exp;
 
 const NAME: &str = "tensor";
 const TILE: usize = 1024;
@@ -26,7 +26,7 @@ const TILE: usize = 1024;
 /// ```
 /// use candle_core::{Device, Tensor};
 /// use earthmover::sweep::{Backend, DualPoint};
-/// use earthmover_ssl::tensor_backend::TensorBackend;
+/// use earthmover_candle::TensorBackend;
 /// let cost = Tensor::new(&[[0f64, 1.0], [1.0, 0.0]], &Device::Cpu)?;
 /// let mut backend = TensorBackend::new(cost, &[0.5, 0.5])?;
 /// let mut sums = [0.0; 3];

@@ -26,7 +26,7 @@ use super::tile::{Height, Packed, Tiles};
 ///
 /// # Examples
 /// ```
-/// use earthmover_ssl::nn::ops::Conv2dParams;
+/// use earthmover_candle::ops::Conv2dParams;
 /// let same = Conv2dParams::new().padding(1); // keeps the size of an image under a 3 × 3 kernel
 /// assert_eq!((same.stride, same.padding), (1, 1));
 /// ```
@@ -116,7 +116,7 @@ impl Conv2dParams {
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover_ssl::nn::ops::{Conv2dParams, conv2d};
+/// use earthmover_candle::ops::{Conv2dParams, conv2d};
 /// let x = Tensor::ones((1, 1, 3, 3), candle_core::DType::F32, &Device::Cpu)?;
 /// let w = Tensor::ones((1, 1, 2, 2), candle_core::DType::F32, &Device::Cpu)?;
 /// let y = conv2d(&x, &w, Conv2dParams::new())?;

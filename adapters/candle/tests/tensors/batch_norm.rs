@@ -1,14 +1,11 @@
 //! The fused normalisation against its tensor twin, candle's autograd and differences.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use candle_core::{DType, Device, Tensor, Var};
-use common::{gap, tensor};
-use earthmover_ssl::nn::ops::{
+use earthmover_candle::ops::{
     Activation, Moments, Normaliser, batch_norm, batch_norm_by_tensor_ops,
 };
+
+use crate::common::{gap, tensor};
 
 const EPSILON: f64 = 1e-5;
 const LEAKY: Activation = Activation::LeakyRelu { slope: 0.1 };

@@ -1,12 +1,9 @@
 //! The fast convolution against candle's, against its own tensor twin and against differences.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use candle_core::{DType, Device, Tensor, Var};
-use common::{gap, tensor};
-use earthmover_ssl::nn::ops::{Conv2dParams, conv2d, conv2d_by_tensor_ops};
+use earthmover_candle::ops::{Conv2dParams, conv2d, conv2d_by_tensor_ops};
+
+use crate::common::{gap, tensor};
 
 type Conv = fn(&Tensor, &Tensor, Conv2dParams) -> candle_core::Result<Tensor>;
 
