@@ -142,7 +142,7 @@ pub(crate) fn announce_device(settings: &Settings) -> Result<(), Failure> {
     let name: DeviceName = settings
         .device
         .parse()
-        .map_err(|e: earthmover_ssl::nn::NnError| Failure::Input(e.to_string()))?;
+        .map_err(|e: earthmover_ssl::nn::DeviceError| Failure::Input(e.to_string()))?;
     if let Some(fallback) = name.open().fallback {
         remark!("note: {fallback}");
     }

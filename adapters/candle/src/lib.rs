@@ -1,6 +1,8 @@
-//! Optimal transport on candle tensors, and the operations candle lacks.
+#![doc = include_str!("../README.md")]
 
+mod device;
 pub mod ops;
 mod tensor_backend;
 
+pub use device::{Chosen, DeviceError, DeviceName, Fallback, FallbackReason, explain_memory};
 pub use tensor_backend::TensorBackend;

@@ -10,7 +10,8 @@ use common::{assert_near, figures, gap, numbers, tensor, wave};
 use earthmover_ssl::nn::ops::cross_entropy;
 use earthmover_ssl::nn::optim::{Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients};
 use earthmover_ssl::nn::{
-    Classifier, Decay, Init, Mode, NnError, Parameter, SmallCnn, Store, load_tensors, save_tensors,
+    Classifier, Decay, DeviceError, Init, Mode, NnError, Parameter, SmallCnn, Store, load_tensors,
+    save_tensors,
 };
 
 /// Two parameters and nothing to compute: a weight that decays and a bias that does not.
@@ -222,8 +223,9 @@ fn the_average_is_lent_and_taken_back() {
         .applied(&model, |m| Ok(m.forward(&x, Mode::Evaluate)?))
         .unwrap();
     assert!(gap(&own, &lent) > 0.0);
-    let failed: Result<(), NnError> =
-        average.applied(&model, |_| Err(NnError::UnknownDevice { name: "x".into() }));
+    let failed: Result<(), NnError> = average.applied(&model, |_| {
+        Err(DeviceError::UnknownDevice { name: "x".into() }.into())
+    });
     assert!(failed.is_err());
     for (name, t) in model.snapshot().unwrap() {
         assert_eq!(gap(&t, &before[&name]), 0.0, "{name}");

@@ -4,5 +4,6 @@
 mod batch_norm;
 mod common;
 mod conv;
+mod device;
 mod loss;
 mod tensor_backend;

@@ -1,6 +1,7 @@
 //! What can go wrong below the trainer.
 
 use candle_core::DType;
+use earthmover_candle::DeviceError;
 
 /// An error of the networks, their optimisation or their device.
 #[derive(Debug, thiserror::Error)]
@@ -9,22 +10,9 @@ pub enum NnError {
     /// Candle or the device under it failed.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
-    /// The device ran out of memory.
-    #[error("out of memory with a batch of {batch}: try {suggestion} (the device said: {message})")]
-    OutOfMemory {
-        /// Images in the batch that did not fit.
-        batch: usize,
-        /// A batch likely to fit.
-        suggestion: usize,
-        /// The device's own words.
-        message: String,
-    },
-    /// A device name that is none of `cpu`, `cuda`, `cuda:N`, `metal`, `metal:N`.
-    #[error("unknown device {name:?}: expected cpu, cuda, cuda:N, metal or metal:N")]
-    UnknownDevice {
-        /// What was asked for.
-        name: String,
-    },
+    /// No such device, or its memory ran out.
+    #[error(transparent)]
+    Device(DeviceError),
     /// A network that cannot be built.
     #[error("{network}: {what} is {value}, but must be {rule}")]
     Architecture {
@@ -71,4 +59,13 @@ pub enum NnError {
         /// Type in the checkpoint.
         found_type: DType,
     },
+}
+
+impl From<DeviceError> for NnError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Candle(error) => Self::Candle(error),
+            other => Self::Device(other),
+        }
+    }
 }

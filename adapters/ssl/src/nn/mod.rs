@@ -1,14 +1,14 @@
 //! Networks on candle: what lies below the trainer.
 //!
 //! ```text
-//! ops      convolution, batch norm + activation, losses: one meaning, fast on the CPU, tensor code elsewhere
 //! layers   parameters from a Store, operations from ops
 //! model    Classifier: WideResNet, SmallCnn, Mlp, or your own
 //! optim    SGD, learning rate, average of the parameters, clipping
-//! device   names of devices, fall back to the CPU, memory that ran out
 //! ```
+//!
+//! The operations ([`ops`]: convolution, batch norm + activation, losses) and the names of devices are those
+//! of [`earthmover_candle`].
 
-mod device;
 mod error;
 mod init;
 mod layers;
@@ -16,8 +16,9 @@ mod model;
 pub mod optim;
 mod store;
 
-pub use device::{Chosen, DeviceName, Fallback, FallbackReason, explain_memory};
-pub use earthmover_candle::ops;
+pub use earthmover_candle::{
+    Chosen, DeviceError, DeviceName, Fallback, FallbackReason, explain_memory, ops,
+};
 pub use error::NnError;
 pub use init::Init;
 pub use layers::{BatchNorm, Conv2d, Linear, average_pool, leaky_relu};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::augment::AugmentError;
 use crate::data::{DataError, SplitError};
-use crate::nn::{NnError, explain_memory};
+use crate::nn::{DeviceError, NnError, explain_memory};
 
 /// An error of a training run.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +158,7 @@ impl TrainError {
         ratio: usize,
     ) -> Self {
         match explain_memory(error, images) {
-            NnError::OutOfMemory {
+            DeviceError::OutOfMemory {
                 suggestion,
                 message,
                 ..
@@ -170,7 +170,7 @@ impl TrainError {
                 suggestion: (batch * suggestion / images.max(1)).clamp(1, batch.max(2) - 1),
                 message,
             },
-            other => Self::Network(other),
+            other => Self::Network(other.into()),
         }
     }
 
@@ -191,6 +191,12 @@ impl TrainError {
 
 impl From<candle_core::Error> for TrainError {
     fn from(error: candle_core::Error) -> Self {
+        Self::Network(error.into())
+    }
+}
+
+impl From<DeviceError> for TrainError {
+    fn from(error: DeviceError) -> Self {
         Self::Network(error.into())
     }
 }

@@ -5,19 +5,42 @@ use std::str::FromStr;
 
 use candle_core::Device;
 
-use super::error::NnError;
+/// What a device can say, in words that help.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// Candle or the device under it failed.
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+    /// The device ran out of memory.
+    #[error("out of memory with a batch of {batch}: try {suggestion} (the device said: {message})")]
+    OutOfMemory {
+        /// Images in the batch that did not fit.
+        batch: usize,
+        /// A batch likely to fit.
+        suggestion: usize,
+        /// The device's own words.
+        message: String,
+    },
+    /// A device name that is none of `cpu`, `cuda`, `cuda:N`, `metal`, `metal:N`.
+    #[error("unknown device {name:?}: expected cpu, cuda, cuda:N, metal or metal:N")]
+    UnknownDevice {
+        /// What was asked for.
+        name: String,
+    },
+}
 
 /// A device by name: `cpu`, `cuda`, `cuda:1`, `metal`.
 ///
 /// # Examples
 /// ```
-/// use earthmover_ssl::nn::DeviceName;
+/// use earthmover_candle::DeviceName;
 /// assert_eq!("cuda:1".parse::<DeviceName>()?, DeviceName::Cuda(1));
 /// assert_eq!(DeviceName::Cuda(0).to_string(), "cuda:0");
 /// let chosen = DeviceName::Cpu.open();
 /// assert!(chosen.device.is_cpu() && chosen.fallback.is_none());
 /// assert!("gpu".parse::<DeviceName>().is_err());
-/// # Ok::<(), earthmover_ssl::nn::NnError>(())
+/// # Ok::<(), earthmover_candle::DeviceError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceName {
@@ -30,10 +53,10 @@ pub enum DeviceName {
 }
 
 impl FromStr for DeviceName {
-    type Err = NnError;
+    type Err = DeviceError;
 
-    fn from_str(name: &str) -> Result<Self, NnError> {
-        let unknown = || NnError::UnknownDevice {
+    fn from_str(name: &str) -> Result<Self, DeviceError> {
+        let unknown = || DeviceError::UnknownDevice {
             name: name.to_owned(),
         };
         let (kind, number) = match name.split_once(':') {
@@ -152,7 +175,7 @@ impl DeviceName {
     }
 }
 
-/// Turns an error of a step on `batch` images into [`NnError::OutOfMemory`] if that is what it says.
+/// Turns an error of a step on `batch` images into [`DeviceError::OutOfMemory`] if that is what it says.
 ///
 /// Drivers only say it in words (CUDA: `CUDA_ERROR_OUT_OF_MEMORY`, cuBLAS and cuDNN:
 /// `…_STATUS_ALLOC_FAILED`, Metal: a failed buffer), so the words are what is looked at. The batch to
@@ -161,13 +184,13 @@ impl DeviceName {
 ///
 /// # Examples
 /// ```
-/// use earthmover_ssl::nn::{NnError, explain_memory};
+/// use earthmover_candle::{DeviceError, explain_memory};
 /// let said = candle_core::Error::Msg("DriverError(CUDA_ERROR_OUT_OF_MEMORY)".into());
 /// let error = explain_memory(said, 448);
-/// assert!(matches!(error, NnError::OutOfMemory { suggestion: 256, .. }));
+/// assert!(matches!(error, DeviceError::OutOfMemory { suggestion: 256, .. }));
 /// ```
 #[must_use]
-pub fn explain_memory(error: candle_core::Error, batch: usize) -> NnError {
+pub fn explain_memory(error: candle_core::Error, batch: usize) -> DeviceError {
     let message = error.to_string();
     let lower = message.to_lowercase();
     let phrases = [
@@ -181,14 +204,14 @@ pub fn explain_memory(error: candle_core::Error, batch: usize) -> NnError {
         "cannot allocate memory",
     ];
     if !phrases.iter().any(|p| lower.contains(p)) {
-        return NnError::Candle(error);
+        return DeviceError::Candle(error);
     }
     let half = (batch / 2).max(1);
     let suggestion = match batch.is_power_of_two() {
         true => half,
         false => batch.next_power_of_two() / 2,
     };
-    NnError::OutOfMemory {
+    DeviceError::OutOfMemory {
         batch,
         suggestion: suggestion.max(1),
         message: message.lines().next().unwrap_or_default().to_owned(),

@@ -1,8 +1,6 @@
 //! Names of devices, falling back, and memory that ran out.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use earthmover_ssl::nn::{DeviceName, FallbackReason, NnError, explain_memory};
+use earthmover_candle::{DeviceError, DeviceName, FallbackReason, explain_memory};
 
 #[test]
 fn names_go_both_ways() {
@@ -48,10 +46,10 @@ fn memory_that_ran_out_names_a_batch_to_try() {
     for (batch, expected) in [(448, 256), (64, 32), (960, 512), (1, 1), (2, 1), (3, 2)] {
         let said = candle_core::Error::Msg("CUBLAS_STATUS_ALLOC_FAILED".into());
         match explain_memory(said, batch) {
-            NnError::OutOfMemory { suggestion, .. } => assert_eq!(suggestion, expected),
+            DeviceError::OutOfMemory { suggestion, .. } => assert_eq!(suggestion, expected),
             other => panic!("{other}"),
         }
     }
     let other = candle_core::Error::Msg("shape mismatch".into());
-    assert!(matches!(explain_memory(other, 64), NnError::Candle(_)));
+    assert!(matches!(explain_memory(other, 64), DeviceError::Candle(_)));
 }
