@@ -1,6 +1,6 @@
 //! How cost grows: time and memory of a solve against the size of the problem, with the fitted exponent.
 //!
-//! `cargo bench --bench growth` prints the README's table; `-- quick` leaves the largest sizes out. Time is
+//! `cargo bench --bench growth` prints the record's table; `-- quick` leaves the largest sizes out. Time is
 //! the best of three, memory the peak of what the solve allocates beside the cost it was given. Answers are
 //! held against their certificates.
 #![allow(

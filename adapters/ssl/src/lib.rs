@@ -1,4 +1,4 @@
-//! Label allocation.
+#![doc = include_str!("../README.md")]
 
 pub mod allocation;
 #[cfg(feature = "data")]
