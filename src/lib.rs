@@ -31,13 +31,14 @@
 //!   bounds the optimum from both sides.
 //!
 //! [`Error`] means that the question has no answer; running out of iterations is a [`Status`]. Results are
-//! the same bits for any number of threads. [`sweep`] is the door for devices, [`flow`] solves networks that
-//! are not bipartite.
+//! the same bits for any number of threads. [`sweep`] is the door for devices, [`bounded`] moves mass
+//! between bounds, [`flow`] solves networks that are not bipartite.
 //!
 //! # Features
 //!
 //! * `rayon` (default): sweeps on all cores.
 //! * `nalgebra` (default): matrices and views as costs.
+pub mod bounded;
 mod compiled;
 pub mod cost;
 mod entropic;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "kernel",
     "error",
     "cost",
@@ -17,6 +17,7 @@ const ROOMS: [&str; 12] = [
     "entropic",
     "exact",
     "flow",
+    "bounded",
     "incremental",
     "compiled",
 ];

@@ -13,9 +13,8 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use earthmover::flow::{
-    ArcId, BoundedSolution, BoundedTransport, Bounds, FlowSolution, MinCostFlow, Network,
-};
+use earthmover::bounded::{BoundedSolution, BoundedTransport};
+use earthmover::flow::{ArcId, Bounds, FlowSolution, MinCostFlow, Network};
 use earthmover::{Dense, Error, FromFn, Status};
 use microlp::{ComparisonOp, OptimizationDirection, Variable};
 use proptest::prelude::*;

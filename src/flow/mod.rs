@@ -1,4 +1,4 @@
-//! Minimum-cost flow with lower and upper bounds on the arcs, exactly; and transport with bounds on it.
+//! Minimum-cost flow with lower and upper bounds on the arcs, exactly.
 //!
 //! ```text
 //! minimise  Σ_a c_a x_a    subject to   Σ_{a leaves v} x_a − Σ_{a enters v} x_a = b_v   for every node v
@@ -7,11 +7,9 @@
 //!
 //! Transport from rows to columns is the special case of a graph with two layers. What the dense exact
 //! solver cannot say (sums *between* two numbers, caps on single entries, caps on groups of columns)
-//! is a few more layers and a bound on each arc, so this module solves that general problem:
-//!
-//! * [`Network`] is the question, [`MinCostFlow`] the solver, [`FlowSolution`] the answer with its proof;
-//! * [`BoundedTransport`] states bounded transport over any [`Cost`](crate::Cost) and reads the answer
-//!   back in rows, columns and groups.
+//! is a few more layers and a bound on each arc: [`bounded`](crate::bounded) poses that question over any
+//! [`Cost`](crate::Cost) and reads the answer back in rows, columns and groups. Here [`Network`] is the
+//! question, [`MinCostFlow`] the solver, [`FlowSolution`] the answer with its proof.
 //!
 //! The proof is linear-programming duality. Any node potentials π give the lower bound
 //!
@@ -26,15 +24,13 @@
 //! feasible bases; Cunningham, *A network simplex method* (1976), for why those cannot cycle.
 
 mod bounds;
-mod laminar;
 mod network;
 mod simplex;
 mod solution;
-mod transport;
 mod tree;
 
 pub use bounds::Bounds;
+pub(crate) use network::NODE_LIMIT;
 pub use network::{ArcId, Network};
 pub use simplex::MinCostFlow;
 pub use solution::FlowSolution;
-pub use transport::{BoundedSolution, BoundedTransport};

@@ -34,8 +34,8 @@ pub struct ArcId(pub usize);
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     pub(super) supply: Vec<f64>,
-    pub(super) from: Vec<u32>,
-    pub(super) to: Vec<u32>,
+    pub(crate) from: Vec<u32>,
+    pub(crate) to: Vec<u32>,
     pub(super) cost: Vec<f64>,
     pub(super) bounds: Vec<Bounds>,
     /// The first node named that does not exist.
@@ -198,4 +198,4 @@ impl Network {
 const LARGEST_SUPPLY: f64 = 1e150;
 
 /// Nodes and arcs (and one artificial arc per node) are counted in 32 bits.
-pub(super) const NODE_LIMIT: usize = 1 << 30;
+pub(crate) const NODE_LIMIT: usize = 1 << 30;

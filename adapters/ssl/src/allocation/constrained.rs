@@ -16,7 +16,8 @@
 
 use std::time::{Duration, Instant};
 
-use earthmover::flow::{BoundedTransport, MinCostFlow};
+use earthmover::bounded::BoundedTransport;
+use earthmover::flow::MinCostFlow;
 use earthmover::{Certificate, Dense, Status};
 
 use super::Bounds;

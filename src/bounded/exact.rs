@@ -13,14 +13,14 @@
 //! source ──rows──► row i ──C_ij──► column j ──columns──► groups ──groups──► … ──► sink ──total──► source
 //! ```
 //!
-//! so the whole family is one [minimum-cost flow](super), solved exactly, and the reduced cost of each
+//! so the whole family is one [minimum-cost flow](crate::flow), solved exactly, and the reduced cost of each
 //! arc is the shadow price of its bounds. Groups must be *laminar* (nested or disjoint): only then does mass
 //! pass through them one after the other.
 
 use core::marker::PhantomData;
 
 use super::laminar::Forest;
-use super::{ArcId, Bounds, FlowSolution, MinCostFlow, Network};
+use crate::flow::{ArcId, Bounds, FlowSolution, MinCostFlow, NODE_LIMIT, Network};
 use crate::{Certificate, Cost, Entry, Error, Real, Status};
 
 /// Bounds for each of several sums.
@@ -77,7 +77,7 @@ fn check(what: &'static str, list: &[Bounds]) -> Result<(), Error> {
 /// # Examples
 /// Label four examples, at most two and a half of each class, and three in all:
 /// ```
-/// use earthmover::{Dense, flow::BoundedTransport};
+/// use earthmover::{Dense, bounded::BoundedTransport};
 /// let costs = [0.1, 2.0, 0.2, 1.5, 0.3, 1.0, 0.9, 0.8];
 /// let answer = BoundedTransport::new(Dense::new(&costs, 4, 2)?)
 ///     .every_row(..=1.0)
@@ -106,7 +106,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[-1.0, 2.0], 1, 2)?).every_row(..=1.0).solve()?;
     /// assert_eq!(answer.to_dense(), [1.0, 0.0]); // only what pays is moved
     /// # Ok::<(), earthmover::Error>(())
@@ -127,7 +127,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 2.0], 2, 1)?).every_row(3.0).solve()?;
     /// assert_eq!(answer.row_sums(), [3.0, 3.0]);
     /// # Ok::<(), earthmover::Error>(())
@@ -141,7 +141,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 2.0], 2, 1)?)
     ///     .row_bounds([0.5..=1.0, 2.0..=3.0])
     ///     .solve()?;
@@ -157,7 +157,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 2.0], 1, 2)?).every_col(1.0..).solve()?;
     /// assert_eq!(answer.objective(), 3.0);
     /// # Ok::<(), earthmover::Error>(())
@@ -171,7 +171,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 2.0], 1, 2)?)
     ///     .every_row(2.0)
     ///     .col_bounds([..=1.5, ..=9.0])
@@ -189,7 +189,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     /// # Examples
     /// At most two labels for an example, none of them twice:
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[-3.0, -1.0, -2.0], 1, 3)?)
     ///     .every_row(..=2.0)
     ///     .entry_cap(1.0)
@@ -207,7 +207,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 1.0, 5.0], 1, 3)?)
     ///     .every_row(2.0)
     ///     .group([0, 1], ..=1.5)
@@ -230,7 +230,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, flow::BoundedTransport};
+    /// use earthmover::{Dense, bounded::BoundedTransport};
     /// let answer = BoundedTransport::new(Dense::new(&[1.0, 2.0], 2, 1)?)
     ///     .every_row(..=1.0)
     ///     .total(1.5..)
@@ -251,7 +251,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, Error, flow::BoundedTransport};
+    /// use earthmover::{Dense, Error, bounded::BoundedTransport};
     /// let short = BoundedTransport::new(Dense::new(&[1.0, 2.0], 1, 2)?).every_row(..=1.0).total(1.5..);
     /// assert_eq!(short.solve().unwrap_err(), Error::Infeasible { stranded: 0.5, total: 1.5 });
     /// # Ok::<(), earthmover::Error>(())
@@ -272,7 +272,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
     ///
     /// # Examples
     /// ```
-    /// use earthmover::{Dense, Status, flow::{BoundedTransport, MinCostFlow}};
+    /// use earthmover::{Dense, Status, bounded::BoundedTransport, flow::MinCostFlow};
     /// let transport = BoundedTransport::new(Dense::new(&[1.0, 2.0], 1, 2)?).every_row(1.0);
     /// let answer = transport.solve_with(&MinCostFlow::new().max_iterations(0))?;
     /// assert_eq!(answer.status(), Status::IterationLimit);
@@ -290,9 +290,7 @@ impl<T: Real, C: Cost<T>> BoundedTransport<T, C> {
         if rows == 0 || cols == 0 {
             return Err(Error::Empty { rows, cols });
         }
-        let entries = rows
-            .checked_mul(cols)
-            .filter(|&e| e < super::network::NODE_LIMIT);
+        let entries = rows.checked_mul(cols).filter(|&e| e < NODE_LIMIT);
         let Some(entries) = entries else {
             return Err(Error::TooLarge { rows, cols });
         };
@@ -364,7 +362,7 @@ struct Layers {
 ///
 /// # Examples
 /// ```
-/// use earthmover::{Dense, flow::BoundedTransport};
+/// use earthmover::{Dense, bounded::BoundedTransport};
 /// let answer = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.0, 3.0], 2, 2)?)
 ///     .every_row(1.0)
 ///     .col_bounds([..=1.0, ..=2.0])

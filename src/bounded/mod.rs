@@ -1,0 +1,7 @@
+//! Transport whose sums lie between bounds.
+
+mod exact;
+mod laminar;
+
+pub use crate::flow::Bounds;
+pub use exact::{BoundedSolution, BoundedTransport};
