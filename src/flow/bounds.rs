@@ -27,6 +27,11 @@ impl Bounds {
     pub(crate) fn are_sound(self) -> bool {
         self.lower.is_finite() && self.lower <= self.upper
     }
+
+    /// Distance of a sum from the interval.
+    pub(crate) fn distance(self, sum: f64) -> f64 {
+        (self.lower - sum).max(sum - self.upper).max(0.0)
+    }
 }
 
 impl Default for Bounds {

@@ -34,8 +34,8 @@ pub struct ArcId(pub usize);
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     pub(super) supply: Vec<f64>,
-    pub(crate) from: Vec<u32>,
-    pub(crate) to: Vec<u32>,
+    pub(super) from: Vec<u32>,
+    pub(super) to: Vec<u32>,
     pub(super) cost: Vec<f64>,
     pub(super) bounds: Vec<Bounds>,
     /// The first node named that does not exist.

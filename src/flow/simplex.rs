@@ -78,6 +78,14 @@ impl MinCostFlow {
         }
     }
 
+    /// The same, watched over like another solver.
+    pub(crate) fn watched(watch: Watch) -> Self {
+        Self {
+            watch,
+            ..Self::new()
+        }
+    }
+
     /// Most pivots to make. Default: no cap.
     ///
     /// # Examples

@@ -9,22 +9,19 @@
 //! ```
 //!
 //! These are the extensions that the paper names: subsets of classes, lower bounds, multi-label allocation, bounds
-//! that change over time (pose the question anew with other bounds). Both solvers answer the same question with
-//! the same type and the same certificate: [`solve`](ConstrainedAllocation::solve) by Bregman projections and Newton's
+//! that change over time (pose the question anew with other bounds). Here shares of examples become masses and
+//! probabilities costs; [`earthmover::bounded`] answers: [`solve`](ConstrainedAllocation::solve) by Bregman projections and Newton's
 //! steps at a given γ, [`solve_exact`](ConstrainedAllocation::solve_exact) by minimum-cost flow.
 //! Bounds are taken as they are said here, without the unit of slack that the paper adds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use earthmover::bounded::BoundedTransport;
+use earthmover::bounded::{Acceleration, BoundedSolution, BoundedTransport, BregmanProjections};
 use earthmover::flow::MinCostFlow;
 use earthmover::{Certificate, Dense, Status};
 
 use super::Bounds;
 use super::allocator::{COST_CEILING, check_length, check_row, check_settings, check_shape};
-use super::certify::certify;
-use super::dykstra::{Acceleration, Question, project, project_row};
-use super::laminar::{Interval, Tree};
 use super::share;
 use crate::Error;
 
@@ -163,25 +160,14 @@ impl ConstrainedAllocation {
     /// overlap; [`Error::Infeasible`] for bounds that contradict each other.
     pub fn solve(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
         check_settings(self.gamma, self.tolerance)?;
-        let deadline = self
-            .time_limit
-            .and_then(|limit| Instant::now().checked_add(limit));
-        let posed = self.pose(log_probs)?;
-        let answer = project(
-            &posed.question(),
-            self.gamma,
-            self.tolerance,
-            self.max_iterations,
-            self.acceleration,
-            deadline,
-        );
-        Ok(posed.answer(
-            answer.plan,
-            answer.prices,
-            self.gamma,
-            answer.status,
-            answer.iterations,
-        ))
+        let mut solver = BregmanProjections::new(1.0 / self.gamma)
+            .tolerance(self.tolerance)
+            .max_iterations(self.max_iterations)
+            .acceleration(self.acceleration);
+        if let Some(limit) = self.time_limit {
+            solver = solver.time_limit(limit);
+        }
+        self.answer(log_probs, |transport| transport.solve_entropic(&solver))
     }
 
     /// The exact answer, by minimum-cost flow.
@@ -189,35 +175,45 @@ impl ConstrainedAllocation {
     /// # Errors
     /// As [`solve`](Self::solve).
     pub fn solve_exact(&self, log_probs: &[f32]) -> Result<ConstrainedSolution, Error> {
-        let posed = self.pose(log_probs)?;
-        let (tree, k) = (&posed.tree, self.classes);
-        let range = |b: &Interval| earthmover::flow::Bounds {
-            lower: b.lower,
-            upper: b.upper,
-        };
-        let cost = Dense::new(&posed.costs, posed.rows.len(), k)?;
-        let mut transport = BoundedTransport::new(cost)
-            .row_bounds(posed.rows.iter().map(|a| ..=*a))
-            .col_bounds(tree.bounds[..k].iter().map(range))
-            .entry_cap(self.cap)
-            .total(range(&tree.bounds[tree.root()]));
-        for ((classes, ..), bounds) in self.groups.iter().zip(&tree.bounds[k..]) {
-            transport = transport.group(classes.iter().copied(), range(bounds));
-        }
         let solver = match self.time_limit {
             None => MinCostFlow::new(),
             Some(limit) => MinCostFlow::new().time_limit(limit),
         };
-        let solution = transport.solve_with(&solver)?;
-        let mut prices = solution.col_prices().to_vec();
-        prices.extend_from_slice(solution.group_prices());
-        prices.push(solution.total_price());
-        let (plan, status) = (solution.to_dense(), solution.status());
-        Ok(posed.answer(plan, prices, EXACT, status, solution.iterations()))
+        self.answer(log_probs, |transport| transport.solve_with(&solver))
     }
 
-    /// Checks everything and turns shares into masses.
-    fn pose(&self, log_probs: &[f32]) -> Result<Posed, Error> {
+    /// Poses the question in masses and costs, and reads the answer in labels.
+    fn answer(
+        &self,
+        log_probs: &[f32],
+        solve: impl FnOnce(&Transport<'_>) -> Result<BoundedSolution, earthmover::Error>,
+    ) -> Result<ConstrainedSolution, Error> {
+        let n = self.check(log_probs)?;
+        let (rows, scale) = (self.rows(n)?, n as f64);
+        let costs: Vec<f32> = log_probs.iter().map(|l| cost(*l)).collect();
+        let mut transport = BoundedTransport::new(Dense::new(&costs, n, self.classes)?)
+            .row_bounds(rows.iter().map(|a| ..=*a))
+            .entry_cap(self.cap)
+            .total(self.rho * rows.iter().sum::<f64>()..);
+        if let Some(bounds) = &self.bounds {
+            check_length("class bounds", self.classes, bounds.classes())?;
+            let pairs = bounds.lower().iter().zip(bounds.upper());
+            transport = transport.col_bounds(pairs.map(|(low, high)| scale * low..=scale * high));
+        }
+        for (set, lower, upper) in &self.groups {
+            transport = transport.group(set.iter().copied(), scale * lower..=scale * upper);
+        }
+        let solution = solve(&transport).map_err(in_labels)?;
+        Ok(ConstrainedSolution {
+            plan: solution.to_dense(),
+            mass: solution.col_sums(),
+            solution,
+            labels: self.labels,
+        })
+    }
+
+    /// Checks what is said in shares; the number of examples.
+    fn check(&self, log_probs: &[f32]) -> Result<usize, Error> {
         let k = self.classes;
         let n = log_probs.len() / k.max(1);
         check_shape(n, k)?;
@@ -233,141 +229,64 @@ impl ConstrainedAllocation {
                 expected: "positive",
             });
         }
-        let rows = self
-            .row_bounds
-            .clone()
-            .unwrap_or_else(|| vec![self.labels; n]);
-        check_length("row bounds", n, rows.len())?;
-        if let Some(index) = rows.iter().position(|a| !(a.is_finite() && *a >= 0.0)) {
-            return Err(Error::Bound {
-                what: "row",
-                index,
-                value: rows[index],
-            });
-        }
-        let scale = n as f64;
-        let classes: Vec<Interval> = match &self.bounds {
-            None => vec![
-                Interval {
-                    lower: 0.0,
-                    upper: f64::INFINITY
-                };
-                k
-            ],
-            Some(bounds) => {
-                check_length("class bounds", k, bounds.classes())?;
-                let pairs = bounds.lower().iter().zip(bounds.upper());
-                pairs
-                    .map(|(lower, upper)| Interval {
-                        lower: scale * lower,
-                        upper: scale * upper,
-                    })
-                    .collect()
-            }
-        };
-        let mut groups = Vec::with_capacity(self.groups.len());
-        for (index, (set, lower, upper)) in self.groups.iter().enumerate() {
-            if !(lower.is_finite() && *lower >= 0.0) || upper.is_nan() {
-                let value = if upper.is_nan() { *upper } else { *lower };
-                let what = "group";
+        for (index, &(_, lower, upper)) in self.groups.iter().enumerate() {
+            let what = "group";
+            if !(lower.is_finite() && lower >= 0.0) || upper.is_nan() {
+                let value = if upper.is_nan() { upper } else { lower };
                 return Err(Error::Bound { what, index, value });
             }
             if lower > upper {
                 return Err(Error::Crossed {
-                    what: "group",
+                    what,
                     index,
-                    lower: *lower,
-                    upper: *upper,
+                    lower,
+                    upper,
                 });
             }
-            let interval = Interval {
-                lower: scale * lower,
-                upper: scale * upper,
-            };
-            groups.push((set.clone(), interval));
         }
-        let room: f64 = rows.iter().map(|a| a.min(self.cap)).sum();
-        let supply: f64 = rows.iter().sum();
-        let total = Interval {
-            lower: self.rho * supply,
-            upper: rows.iter().map(|a| a.min(self.cap * k as f64)).sum(),
+        Ok(n)
+    }
+
+    /// How much label each example may get.
+    fn rows(&self, n: usize) -> Result<Vec<f64>, Error> {
+        let rows = match &self.row_bounds {
+            Some(rows) => rows.clone(),
+            None => vec![self.labels; n],
         };
-        if total.lower > total.upper * (1.0 + 1e-12) {
-            return Err(Error::Infeasible {
-                what: "rho and the cap on entries",
-                required: total.lower,
-                available: total.upper,
-            });
+        check_length("row bounds", n, rows.len())?;
+        match rows.iter().position(|a| !(a.is_finite() && *a >= 0.0)) {
+            None => Ok(rows),
+            Some(index) => Err(Error::Bound {
+                what: "row",
+                index,
+                value: rows[index],
+            }),
         }
-        let tree = Tree::new(&classes, &groups, total)?;
-        let held = tree.attainable(&vec![room; k])?;
-        let costs = log_probs.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
-        Ok(Posed {
-            costs: costs.collect(),
-            rows,
-            cap: self.cap,
-            labels: self.labels,
-            groups: groups.len(),
-            tree,
-            held,
-        })
     }
 }
 
-/// The γ of an exact answer: large enough that nothing is soft.
-const EXACT: f64 = 1e12;
+type Transport<'a> = BoundedTransport<f32, Dense<'a, f32>>;
 
-/// A checked question in masses.
-struct Posed {
-    costs: Vec<f32>,
-    rows: Vec<f64>,
-    cap: f64,
-    labels: f64,
-    groups: usize,
-    tree: Tree,
-    held: Vec<Interval>,
+/// The cost of a label that the model gives this log-probability.
+fn cost(log_p: f32) -> f32 {
+    (-log_p).clamp(0.0, COST_CEILING)
 }
 
-impl Posed {
-    fn question(&self) -> Question<'_> {
-        Question {
-            costs: &self.costs,
-            rows: &self.rows,
-            cap: self.cap,
-            tree: &self.tree,
-        }
-    }
-
-    fn answer(
-        self,
-        plan: Vec<f64>,
-        prices: Vec<f64>,
-        gamma: f64,
-        status: Status,
-        iterations: usize,
-    ) -> ConstrainedSolution {
-        let certificate = certify(&self.question(), &self.held, &plan, &prices);
-        let k = self.tree.classes;
-        let mut mass = vec![0.0; k];
-        for row in plan.chunks_exact(k) {
-            for (sum, q) in mass.iter_mut().zip(row) {
-                *sum += q;
-            }
-        }
-        ConstrainedSolution {
-            offsets: self.tree.along_paths(&prices),
-            class_prices: prices[..k].to_vec(),
-            group_prices: prices[k..k + self.groups].to_vec(),
-            mass_price: prices[k + self.groups],
-            plan,
-            mass,
-            certificate,
-            status,
-            iterations,
-            gamma,
-            cap: self.cap,
-            labels: self.labels,
-        }
+/// What the core says of masses, rows and columns, in terms of labels.
+fn in_labels(error: earthmover::Error) -> Error {
+    match error {
+        earthmover::Error::Infeasible { stranded, total } => Error::Infeasible {
+            what: "the bounds",
+            required: total,
+            available: total - stranded,
+        },
+        earthmover::Error::Overlap { first, second } => Error::NotLaminar { first, second },
+        earthmover::Error::Index { index, .. } => Error::Option {
+            name: "class of a group",
+            value: index as f64,
+            expected: "below the number of classes",
+        },
+        other => other.into(),
     }
 }
 
@@ -378,30 +297,22 @@ impl Posed {
 #[derive(Debug, Clone)]
 #[must_use = "look at `status` before trusting the answer"]
 pub struct ConstrainedSolution {
+    solution: BoundedSolution,
     plan: Vec<f64>,
     mass: Vec<f64>,
-    offsets: Vec<f64>,
-    class_prices: Vec<f64>,
-    group_prices: Vec<f64>,
-    mass_price: f64,
-    certificate: Certificate,
-    status: Status,
-    iterations: usize,
-    gamma: f64,
-    cap: f64,
     labels: f64,
 }
 
 impl ConstrainedSolution {
     /// Whether the tolerance was met.
     pub fn status(&self) -> Status {
-        self.status
+        self.solution.status()
     }
 
     /// Passes over the costs by cycles of projections and Newton's steps, or pivots of the exact solver.
     #[must_use]
     pub fn iterations(&self) -> usize {
-        self.iterations
+        self.solution.iterations()
     }
 
     /// The allocation Q, row-major.
@@ -419,19 +330,19 @@ impl ConstrainedSolution {
     /// Shadow price of each class's bounds.
     #[must_use]
     pub fn class_prices(&self) -> &[f64] {
-        &self.class_prices
+        self.solution.col_prices()
     }
 
     /// Shadow price of each group's bounds.
     #[must_use]
     pub fn group_prices(&self) -> &[f64] {
-        &self.group_prices
+        self.solution.group_prices()
     }
 
     /// Shadow price of the total.
     #[must_use]
     pub fn mass_price(&self) -> f64 {
-        self.mass_price
+        self.solution.total_price()
     }
 
     /// Bounds on the optimum of the linear programme, the plan's cost, and how far it violates the bounds, as
@@ -439,7 +350,7 @@ impl ConstrainedSolution {
     /// entropy costs.
     #[must_use]
     pub fn certificate(&self) -> &Certificate {
-        &self.certificate
+        self.solution.certificate()
     }
 
     /// Soft labels for other examples at these prices: the row of the plan an example with these
@@ -449,7 +360,7 @@ impl ConstrainedSolution {
     /// [`Error::Length`] where the slices differ or do not hold whole rows, [`Error::LogProbability`] for a
     /// NaN or positive value, [`Error::NotNormalised`] for probabilities that do not sum to one. `out` is untouched then.
     pub fn targets(&self, log_probs: &[f32], out: &mut [f32]) -> Result<(), Error> {
-        let k = self.offsets.len();
+        let k = self.mass.len();
         check_length(
             "log-probabilities",
             log_probs.len().next_multiple_of(k),
@@ -459,12 +370,12 @@ impl ConstrainedSolution {
         for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
             check_row(row, log_p)?;
         }
-        let mut row = vec![0.0; k];
+        let (mut costs, mut row) = (vec![0.0; k], vec![0.0; k]);
         for (log_p, out) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {
-            for ((logit, l), y) in row.iter_mut().zip(log_p).zip(&self.offsets) {
-                *logit = self.gamma * (y - f64::from((-l).clamp(0.0, COST_CEILING)));
+            for (c, l) in costs.iter_mut().zip(log_p) {
+                *c = f64::from(cost(*l));
             }
-            project_row(&mut row, self.labels, self.cap);
+            self.solution.new_row(&costs, ..=self.labels, &mut row)?;
             for (out, q) in out.iter_mut().zip(&row) {
                 *out = *q as f32;
             }

@@ -12,15 +12,11 @@
 
 mod allocator;
 mod bounds;
-mod certify;
 mod constrained;
 mod diagnostic;
-mod dykstra;
 mod engine;
 mod history;
-mod laminar;
 mod masses;
-mod newton;
 mod normal;
 mod saved;
 mod schedule;
@@ -33,7 +29,7 @@ use history::History;
 pub use bounds::{Bounds, MovingBounds};
 pub use constrained::{ConstrainedAllocation, ConstrainedSolution};
 pub use diagnostic::{ClassDiagnosis, Diagnosis, Warning};
-pub use dykstra::Acceleration;
+pub use earthmover::bounded::Acceleration;
 pub use schedule::Schedule;
 pub(crate) use schedule::share;
 pub use shift::{Shift, ShiftEstimator};

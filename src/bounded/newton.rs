@@ -17,10 +17,12 @@
 //! (H d)_v = bound_v − sum_v  where a bound holds,     d_v = −m_v  where none does.
 //! ```
 //!
-//! H is singular where bounds repeat each other (a group full of full classes) and where all rows are taken, so its
+//! H is singular where bounds repeat each other (a group full of full columns) and where all rows are taken, so its
 //! diagonal is raised by a share that goes to zero with the error (Levenberg–Marquardt).
 
 use super::laminar::Tree;
+use crate::flow::Bounds;
+use crate::kernel::cholesky::cholesky_solve;
 
 /// Which bound of a node is taken to hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +36,7 @@ enum Holds {
 
 /// Where Newton's step leads.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(super) struct Step {
     from: Vec<f64>,
     change: Vec<f64>,
     holds: Vec<Holds>,
@@ -45,8 +47,8 @@ const GUESSES: usize = 20;
 
 impl Step {
     /// The step from `multipliers`, at which the nodes' sums are `sums` and the curvature between
-    /// classes is `curvature` (k × k).
-    pub(crate) fn new(
+    /// columns is `curvature` (k × k).
+    pub(super) fn new(
         tree: &Tree,
         curvature: &[f64],
         multipliers: &[f64],
@@ -61,7 +63,7 @@ impl Step {
                 (bounds, _) if bounds.lower == bounds.upper => Holds::Both,
                 (_, m) if m < 0.0 => Holds::Upper,
                 (_, m) if m > 0.0 => Holds::Lower,
-                (bounds, _) => beyond(bounds.lower, bounds.upper, sums[v], 0.0),
+                (bounds, _) => beyond(bounds, sums[v], 0.0),
             })
             .collect();
         let mut change = Vec::new();
@@ -88,7 +90,9 @@ impl Step {
                     if v == w { row[v] + raised } else { row[w] }
                 }));
             }
-            solve_positive(&mut system, &mut lacks)?;
+            if !cholesky_solve(&mut system, tight.len(), &mut lacks) {
+                return None;
+            }
             for (&v, d) in tight.iter().zip(&lacks) {
                 change[v] = *d;
             }
@@ -101,7 +105,7 @@ impl Step {
                         (Holds::Neither, _) => {
                             let row = &hessian[v * nodes..][..nodes];
                             let moved: f64 = row.iter().zip(&change).map(|(h, d)| h * d).sum();
-                            beyond(bounds.lower, bounds.upper, sums[v] + moved, 1e-12 * mass)
+                            beyond(bounds, sums[v] + moved, 1e-12 * mass)
                         }
                         (same, _) => same,
                     }
@@ -120,17 +124,17 @@ impl Step {
     }
 
     /// The share of the step that moves no multiplier by more than `reach`, at most all of it.
-    pub(crate) fn within(&self, reach: f64) -> f64 {
+    pub(super) fn within(&self, reach: f64) -> f64 {
         (reach / self.length(1.0)).min(1.0)
     }
 
     /// The most that any multiplier moves in a share of the step.
-    pub(crate) fn length(&self, share: f64) -> f64 {
+    pub(super) fn length(&self, share: f64) -> f64 {
         share * self.change.iter().fold(0.0f64, |top, d| top.max(d.abs()))
     }
 
     /// The multipliers after a share of the step; no price changes sign on the way, it stops at zero.
-    pub(crate) fn at(&self, share: f64) -> Vec<f64> {
+    pub(super) fn at(&self, share: f64) -> Vec<f64> {
         let moves = self.from.iter().zip(&self.change).zip(&self.holds);
         moves
             .map(|((m, d), holds)| match holds {
@@ -144,21 +148,21 @@ impl Step {
 }
 
 /// The bound that a sum is beyond.
-fn beyond(lower: f64, upper: f64, sum: f64, slip: f64) -> Holds {
-    if sum > upper + slip {
+fn beyond(bounds: Bounds, sum: f64, slip: f64) -> Holds {
+    if sum > bounds.upper + slip {
         Holds::Upper
-    } else if sum < lower - slip {
+    } else if sum < bounds.lower - slip {
         Holds::Lower
     } else {
         Holds::Neither
     }
 }
 
-/// From the curvature between classes to that between nodes: summed over what is below, on both sides.
+/// From the curvature between columns to that between nodes: summed over what is below, on both sides.
 fn between_nodes(tree: &Tree, curvature: &[f64]) -> Vec<f64> {
     let nodes = tree.bounds.len();
     let wide: Vec<f64> = curvature
-        .chunks_exact(tree.classes)
+        .chunks_exact(tree.cols)
         .flat_map(|row| tree.sums(row))
         .collect();
     (0..nodes)
@@ -169,61 +173,17 @@ fn between_nodes(tree: &Tree, curvature: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Solves A x = b by Cholesky's decomposition, in place; `None` where A is not positive definite.
-fn solve_positive(a: &mut [f64], b: &mut [f64]) -> Option<()> {
-    let n = b.len();
-    for i in 0..n {
-        for j in 0..=i {
-            let (above, row) = a.split_at_mut(i * n);
-            let left = &row[..j];
-            if j < i {
-                let other = &above[j * n..][..=j];
-                let dot: f64 = left.iter().zip(other).map(|(x, y)| x * y).sum();
-                row[j] = (row[j] - dot) / other[j];
-            } else {
-                let pivot = row[i] - left.iter().map(|x| x * x).sum::<f64>();
-                if pivot.is_nan() || pivot <= 0.0 {
-                    return None;
-                }
-                row[i] = pivot.sqrt();
-            }
-        }
-    }
-    for i in 0..n {
-        let dot: f64 = (0..i).map(|j| a[i * n + j] * b[j]).sum();
-        b[i] = (b[i] - dot) / a[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let dot: f64 = (i + 1..n).map(|j| a[j * n + i] * b[j]).sum();
-        b[i] = (b[i] - dot) / a[i * n + i];
-    }
-    Some(())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::allocation::laminar::Interval;
-
-    #[test]
-    fn cholesky_solves_what_it_should_and_refuses_the_rest() {
-        let mut a = [4.0, 2.0, 1.0, 2.0, 5.0, 3.0, 1.0, 3.0, 6.0];
-        // A (1, −2, 3)ᵀ.
-        let mut b = [3.0, 1.0, 13.0];
-        solve_positive(&mut a, &mut b).unwrap();
-        for (x, expected) in b.iter().zip([1.0, -2.0, 3.0]) {
-            assert!((x - expected).abs() < 1e-12);
-        }
-        assert!(solve_positive(&mut [1.0, 2.0, 2.0, 1.0], &mut [1.0, 1.0]).is_none());
-    }
 
     #[test]
     fn a_step_finds_which_bounds_hold_on_a_diagonal_model() {
-        let bounds = |lower, upper| Interval { lower, upper };
+        let bounds = |lower, upper| Bounds { lower, upper };
         // Too full, too empty, priced though within its bounds.
-        let classes = [bounds(0.0, 1.0), bounds(2.0, 9.0), bounds(0.0, 9.0)];
-        let tree = Tree::new(&classes, &[], bounds(0.0, 99.0)).unwrap();
+        let cols = [bounds(0.0, 1.0), bounds(2.0, 9.0), bounds(0.0, 9.0)];
+        let tree = Tree::new(&cols, &[], &[], bounds(0.0, 99.0)).unwrap();
         let curvature = [2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 3.0];
         let sums = [2.0, 1.0, 3.0, 6.0];
         let step = Step::new(&tree, &curvature, &[0.0, 0.0, -0.5, 0.0], &sums, 0.0).unwrap();
