@@ -11,19 +11,16 @@
     clippy::print_stdout
 )]
 
-#[path = "../tests/common/counting.rs"]
-mod counting;
-#[path = "../tests/common/rng.rs"]
-mod rng;
-
 use std::time::Instant;
 
 use earthmover::{
     Cost, Dense, Entropic, Exact, Marginals, PointCloud, Problem, Real, Solver, SquaredEuclidean,
 };
 
-use counting::peak;
-use rng::{Rng, distances, label_allocation};
+use earthmover_testkit::{Counting, Rng, distances, label_allocation, peak};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// What one solve took.
 #[derive(Clone, Copy)]

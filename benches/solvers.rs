@@ -1,16 +1,13 @@
 //! Time of whole solves, each answer held against its own certificate first. `cargo bench --bench solvers`.
 #![allow(missing_docs, unreachable_pub, dead_code, clippy::unwrap_used)]
 
-#[path = "../tests/common/rng.rs"]
-mod rng;
-
 use divan::Bencher;
 use earthmover::{
     Cost, Dense, Entropic, Exact, Marginals, NetworkSimplex, PointCloud, Problem, Real, Sinkhorn,
     Solver, SquaredEuclidean,
 };
 
-use rng::{Rng, distances, label_allocation};
+use earthmover_testkit::{Rng, distances, label_allocation};
 
 fn main() {
     divan::main();

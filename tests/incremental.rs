@@ -3,10 +3,7 @@
 
 use earthmover::{Dense, Error, Incremental, Marginals, Newton, Problem, Real, Slack, Status};
 
-#[path = "common/rng.rs"]
-mod rng;
-
-use rng::{Rng, label_allocation};
+use earthmover_testkit::{Rng, label_allocation};
 
 /// The violation by definition: every entry in f64, no lists, no maintained sums.
 fn true_violation<T: Real>(problem: &Incremental<T>) -> f64 {

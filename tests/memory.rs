@@ -8,10 +8,10 @@ use earthmover::{
     SquaredEuclidean,
 };
 
-#[path = "common/counting.rs"]
-mod counting;
+use earthmover_testkit::{Counting, peak};
 
-use counting::peak;
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// The counters are the process's, so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());

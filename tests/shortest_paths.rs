@@ -5,26 +5,8 @@ use earthmover::{
     Cost, Dense, Error, FromFn, Marginals, Potentials, Problem, Real, ShortestPaths, Side, Slack,
     Solution, Status,
 };
+use earthmover_testkit::{Rng, label_allocation, optimum};
 use proptest::prelude::*;
-
-/// SplitMix64: enough randomness for test data, the same on every machine.
-struct Rng(u64);
-
-impl Rng {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.unit().max(1e-300), self.unit());
-        (-2.0 * u.ln()).sqrt() * (core::f64::consts::TAU * v).cos()
-    }
-}
 
 /// Negative log-probabilities of `k` classes, the later ones likelier where `skew` is positive.
 fn label_costs(n: usize, k: usize, skew: f64, seed: u64) -> Vec<f64> {
@@ -39,18 +21,6 @@ fn label_costs(n: usize, k: usize, skew: f64, seed: u64) -> Vec<f64> {
         row.iter_mut().for_each(|c| *c = z - *c);
     }
     cost
-}
-
-/// Label allocation: each class takes at most 1 + n/k examples, about ρn examples get a label.
-fn label_masses(n: usize, k: usize, rho: f64) -> Marginals {
-    let unlabelled = n as f64 * (1.0 - rho);
-    let slack = Slack {
-        row: 1.0 + k as f64 + unlabelled,
-        col: 1.0 + unlabelled,
-        ..Slack::NONE
-    };
-    let caps = vec![1.0 + n as f64 / k as f64; k];
-    Marginals::with_slack(&vec![1.0; n], &caps, slack).unwrap()
 }
 
 /// The certificate proves optimality, the plan is a vertex, and the potentials are feasible and tight.
@@ -93,46 +63,6 @@ fn assert_optimal<T: Real, C: Cost<T>>(problem: &Problem<T, C>, solution: &Solut
     }
 }
 
-/// The optimum by a general LP solver, or `None` where there is no plan.
-fn by_linear_programming(cost: &[f64], n: usize, k: usize, m: &Marginals) -> Option<f64> {
-    use microlp::{ComparisonOp, OptimizationDirection, Problem as Lp};
-    let slack = m.slack();
-    let mut lp = Lp::new(OptimizationDirection::Minimize);
-    let mut by_row = vec![Vec::new(); n + 1];
-    let mut by_col = vec![Vec::new(); k + 1];
-    for i in 0..=n {
-        for j in 0..=k {
-            let price = match (i == n, j == k) {
-                (false, false) => cost[i * k + j],
-                (false, true) => slack.col_cost,
-                (true, false) => slack.row_cost,
-                (true, true) => slack.corner_cost,
-            };
-            if price < f64::INFINITY {
-                let x = lp.add_var(price, (0.0, f64::INFINITY));
-                by_row[i].push((x, 1.0));
-                by_col[j].push((x, 1.0));
-            }
-        }
-    }
-    let rows = m.rows().iter().chain(core::iter::once(&slack.row));
-    let cols = m.cols().iter().chain(core::iter::once(&slack.col));
-    for (terms, &mass) in by_row.iter().zip(rows).chain(by_col.iter().zip(cols)) {
-        if terms.is_empty() {
-            if mass > 0.0 {
-                return None;
-            }
-            continue;
-        }
-        lp.add_constraint(terms.as_slice(), ComparisonOp::Eq, mass);
-    }
-    match lp.solve() {
-        Ok(microlp::SolveOutcome::Solution(solution)) => Some(solution.objective()),
-        Ok(other) => panic!("{other:?}"),
-        Err(_) => None,
-    }
-}
-
 /// Small problems with whole-number masses: degenerate, with ties, empty rows and columns.
 fn small() -> impl Strategy<Value = (usize, usize, Vec<f64>, Marginals)> {
     (1usize..9, 1usize..7).prop_flat_map(|(n, k)| {
@@ -170,7 +100,7 @@ proptest! {
     #[test]
     fn agrees_with_linear_programming((n, k, cost, masses) in small()) {
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses.clone()).unwrap();
-        let expected = by_linear_programming(&cost, n, k, &masses);
+        let expected = optimum(&cost, &masses);
         match (ShortestPaths::new().solve(&problem), expected) {
             (Ok(solution), Some(optimum)) => {
                 // The other solver works to tolerances of about 1e-7; the certificate is sharper.
@@ -224,8 +154,11 @@ fn label_allocation_is_certified_at_every_strictness() {
         (50, 60, 0.7, 1.0),
     ] {
         let cost = label_costs(n, k, skew, 7);
-        let problem =
-            Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, rho)).unwrap();
+        let problem = Problem::new(
+            Dense::new(&cost, n, k).unwrap(),
+            label_allocation(n, k, rho),
+        )
+        .unwrap();
         let solution = ShortestPaths::new().solve(&problem).unwrap();
         assert_optimal(&problem, &solution);
     }
@@ -279,7 +212,11 @@ fn heavy_tailed_masses_add_up() {
 fn ties_everywhere_take_few_rounds() {
     let (n, k) = (5_000, 10);
     let flat = vec![(k as f64).ln(); n * k];
-    let problem = Problem::new(Dense::new(&flat, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let problem = Problem::new(
+        Dense::new(&flat, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     let solution = ShortestPaths::new().solve(&problem).unwrap();
     assert_optimal(&problem, &solution);
     assert!(solution.iterations() <= 20 * k, "{}", solution.iterations());
@@ -289,7 +226,7 @@ fn ties_everywhere_take_few_rounds() {
     let repeated: Vec<f64> = (0..n * k).map(|e| kinds[(e / k % 7) * k + e % k]).collect();
     let problem = Problem::new(
         Dense::new(&repeated, n, k).unwrap(),
-        label_masses(n, k, 0.9),
+        label_allocation(n, k, 0.9),
     )
     .unwrap();
     let solution = ShortestPaths::new().solve(&problem).unwrap();
@@ -318,7 +255,11 @@ fn small_whole_costs_are_solved_among_ties() {
 fn wide_is_tall_transposed() {
     let (n, k) = (600, 8);
     let cost = label_costs(n, k, 1.0, 2);
-    let tall = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.8)).unwrap();
+    let tall = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.8),
+    )
+    .unwrap();
     let wide = tall.transposed();
     let (a, b) = (
         ShortestPaths::new().solve(&tall).unwrap(),
@@ -338,7 +279,11 @@ fn wide_is_tall_transposed() {
 fn optimal_potentials_leave_next_to_nothing_to_do() {
     let (n, k) = (4_000, 20);
     let cost = label_costs(n, k, 1.0, 4);
-    let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let problem = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     let cold = ShortestPaths::new().solve(&problem).unwrap();
     let warm = ShortestPaths::new()
         .solve_from(&problem, cold.potentials())
@@ -355,7 +300,11 @@ fn single_precision_costs_are_solved_in_double() {
         .iter()
         .map(|&c| c as f32)
         .collect();
-    let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let problem = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     assert_optimal(&problem, &ShortestPaths::new().solve(&problem).unwrap());
 }
 
@@ -363,9 +312,13 @@ fn single_precision_costs_are_solved_in_double() {
 fn computed_costs_give_the_same_bits_as_stored_ones() {
     let (n, k) = (3_000, 10);
     let cost = label_costs(n, k, 0.0, 9);
-    let stored = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let stored = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     let computed = FromFn::new(n, k, |i, j| cost[i * k + j]).unwrap();
-    let computed = Problem::<f64, _>::new(computed, label_masses(n, k, 0.9)).unwrap();
+    let computed = Problem::<f64, _>::new(computed, label_allocation(n, k, 0.9)).unwrap();
     let a = ShortestPaths::new().solve(&stored).unwrap();
     let b = ShortestPaths::new().solve(&computed).unwrap();
     assert_eq!(a.potentials(), b.potentials());
@@ -481,7 +434,11 @@ fn sparse_permissions_on_many_rows() {
 fn it_can_be_stopped() {
     let (n, k) = (2_000, 10);
     let cost = label_costs(n, k, 0.0, 9);
-    let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let problem = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     let capped = ShortestPaths::new()
         .max_iterations(3)
         .solve(&problem)
@@ -554,7 +511,11 @@ fn wrong_starts_are_named() {
 fn any_number_of_threads_gives_the_same_bits() {
     let (n, k) = (20_000, 10);
     let cost = label_costs(n, k, 0.0, 12);
-    let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), label_masses(n, k, 0.9)).unwrap();
+    let problem = Problem::new(
+        Dense::new(&cost, n, k).unwrap(),
+        label_allocation(n, k, 0.9),
+    )
+    .unwrap();
     let answer = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

@@ -17,48 +17,7 @@ use earthmover::{
     Cost, Dense, Error, Euclidean, FromFn, Marginals, MetricFn, NetworkSimplex, PointCloud,
     Potentials, Problem, Real, Side, Slack, Solution, SquaredEuclidean, Start, Status,
 };
-
-#[path = "common/rng.rs"]
-mod rng;
-
-use rng::Rng;
-
-/// The optimum by microlp; `None` where infeasible.
-fn oracle(cost: &[f64], marginals: &Marginals) -> Option<f64> {
-    use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
-    let (n, k) = (marginals.rows().len(), marginals.cols().len());
-    let s = marginals.slack();
-    let mut lp = Problem::new(OptimizationDirection::Minimize);
-    let mut by_row: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); n + 1];
-    let mut by_col: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); k + 1];
-    for i in 0..=n {
-        for j in 0..=k {
-            let c = match (i < n, j < k) {
-                (true, true) => cost[i * k + j],
-                (true, false) => s.col_cost,
-                (false, true) => s.row_cost,
-                (false, false) => s.corner_cost,
-            };
-            if c < f64::INFINITY {
-                let x = lp.add_var(c, (0.0, f64::INFINITY));
-                by_row[i].push((x, 1.0));
-                by_col[j].push((x, 1.0));
-            }
-        }
-    }
-    let mass = |m: &[f64], extra: f64, at: usize| if at < m.len() { m[at] } else { extra };
-    for (i, terms) in by_row.iter().enumerate() {
-        lp.add_constraint(terms, ComparisonOp::Eq, mass(marginals.rows(), s.row, i));
-    }
-    // The last column follows from the others; leaving it out spares the oracle rounding trouble.
-    for (j, terms) in by_col.iter().enumerate().take(k) {
-        lp.add_constraint(terms, ComparisonOp::Eq, mass(marginals.cols(), s.col, j));
-    }
-    match lp.solve() {
-        Ok(microlp::SolveOutcome::Solution(s)) => Some(s.objective()),
-        _ => None,
-    }
-}
+use earthmover_testkit::{Rng, optimum};
 
 fn assert_optimal<T: Real, C: Cost<T>>(solution: &Solution<'_, T, C>, problem: &Problem<T, C>) {
     assert_eq!(solution.status(), Status::Converged);
@@ -132,7 +91,7 @@ fn agrees_with_an_lp_solver_on_small_problems_of_every_kind() {
         }
         .unwrap();
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), marginals).unwrap();
-        let expected = oracle(&cost, problem.marginals());
+        let expected = optimum(&cost, problem.marginals());
         match NetworkSimplex::new().solve(&problem) {
             Ok(solution) => {
                 let expected = expected.unwrap_or_else(|| panic!("round {round}: is infeasible"));

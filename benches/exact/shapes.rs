@@ -13,11 +13,7 @@ use std::str::FromStr;
 
 use earthmover::{Marginals, Slack};
 
-#[path = "../../tests/common/rng.rs"]
-#[allow(dead_code)]
-mod rng;
-
-use rng::Rng;
+use earthmover_testkit::Rng;
 
 /// How masses are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]

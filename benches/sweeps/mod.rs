@@ -1,15 +1,12 @@
 //! The sweep kernels, each ready to be run again and again, with its first answer already checked.
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
-#[path = "../../tests/common/rng.rs"]
-mod rng;
-
 use std::fmt;
 
 use earthmover::sweep::{Backend, DualPoint, Stabilised, Streamed, conformance};
 use earthmover::{Cost, Dense, PointCloud, Problem, Real, SquaredEuclidean};
 
-use rng::{Rng, distances, label_allocation};
+use earthmover_testkit::{Rng, distances, label_allocation};
 
 /// Whoever is handed one run of a kernel, to repeat it as often as he likes.
 pub type Measure<'a> = &'a mut dyn FnMut(&mut dyn FnMut());

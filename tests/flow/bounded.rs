@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use earthmover::bounded::{BoundedSolution, BoundedTransport};
 use earthmover::flow::{Bounds, MinCostFlow};
 use earthmover::{Dense, Error, FromFn, Status};
-use microlp::{ComparisonOp, OptimizationDirection, Variable};
+use earthmover_testkit::{Programme, Rng, Unsolved};
 use proptest::prelude::*;
 
-use crate::rng::Rng;
-use crate::{number, optimum};
+use crate::number;
 
 #[test]
 fn stopping_early_is_a_status_and_admits_what_is_missing() {
@@ -89,27 +88,12 @@ impl Case {
     }
 
     /// The same linear programme, written out for an LP solver.
-    fn oracle(&self) -> Result<f64, microlp::Error> {
-        let mut lp = microlp::Problem::new(OptimizationDirection::Minimize);
-        let p: Vec<Option<Variable>> = self
-            .cost
-            .iter()
-            .map(|&c| (c < f64::INFINITY).then(|| lp.add_var(c, (0.0, self.cap))))
-            .collect();
+    fn oracle(&self) -> Result<f64, Unsolved> {
+        let mut programme = Programme::new(&self.cost, self.cap);
         for (cells, bounds) in self.sums() {
-            let terms: Vec<_> = cells
-                .iter()
-                .filter_map(|&e| p[e].map(|v| (v, 1.0)))
-                .collect();
-            if terms.is_empty() {
-                continue;
-            }
-            lp.add_constraint(&terms[..], ComparisonOp::Ge, bounds.lower);
-            if bounds.upper < f64::INFINITY {
-                lp.add_constraint(&terms[..], ComparisonOp::Le, bounds.upper);
-            }
+            programme.sum(cells, bounds.lower, bounds.upper);
         }
-        optimum(&lp)
+        programme.optimum()
     }
 
     /// Feasible, proved, and complementary to its prices.

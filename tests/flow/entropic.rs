@@ -9,10 +9,10 @@ use earthmover::bounded::{
     Acceleration, BoundedSolution, BoundedTransport, Bounds, BregmanProjections,
 };
 use earthmover::{Dense, Error, FromFn, Marginals, Problem, Sinkhorn, Status};
+use earthmover_testkit::Rng;
 use proptest::prelude::*;
 
 use crate::bounded::{Case, feasible_case};
-use crate::rng::Rng;
 
 /// The conditions that only the optimum of the smoothed problem meets: the form of the plan, and prices only where bounds
 /// hold.

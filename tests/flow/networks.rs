@@ -2,11 +2,10 @@
 
 use earthmover::flow::{ArcId, Bounds, FlowSolution, MinCostFlow, Network};
 use earthmover::{Error, Status};
-use microlp::{ComparisonOp, OptimizationDirection, Variable};
+use earthmover_testkit::{Programme, Rng, Unsolved};
 use proptest::prelude::*;
 
-use crate::rng::Rng;
-use crate::{number, optimum};
+use crate::number;
 
 /// One arc as plain data: from, to, cost, bounds.
 type Line = (usize, usize, f64, Bounds);
@@ -23,24 +22,18 @@ fn solve(supply: &[f64], lines: &[Line]) -> Result<FlowSolution, Error> {
 }
 
 /// The optimum by a general LP solver; `Err` for infeasible or unbounded.
-fn oracle(supply: &[f64], lines: &[Line]) -> Result<f64, microlp::Error> {
-    let mut lp = microlp::Problem::new(OptimizationDirection::Minimize);
-    let x: Vec<Variable> = lines
-        .iter()
-        .map(|l| lp.add_var(l.2, (l.3.lower, l.3.upper)))
-        .collect();
-    for (v, &b) in supply.iter().enumerate() {
-        let mut terms = Vec::new();
-        for (a, l) in lines.iter().enumerate().filter(|(_, l)| l.0 != l.1) {
-            if l.0 == v {
-                terms.push((x[a], 1.0));
-            } else if l.1 == v {
-                terms.push((x[a], -1.0));
-            }
-        }
-        lp.add_constraint(&terms[..], ComparisonOp::Eq, b);
+fn oracle(supply: &[f64], lines: &[Line]) -> Result<f64, Unsolved> {
+    let mut programme = Programme::default();
+    for &(_, _, cost, bounds) in lines {
+        programme.mass(cost, bounds.lower, bounds.upper);
     }
-    optimum(&lp)
+    for (v, &b) in supply.iter().enumerate() {
+        let arcs = lines.iter().enumerate().filter(|(_, l)| l.0 != l.1);
+        let terms = arcs.filter(|(_, l)| l.0 == v || l.1 == v);
+        let terms = terms.map(|(a, l)| (a, if l.0 == v { 1.0 } else { -1.0 }));
+        programme.combination(terms, b, b);
+    }
+    programme.optimum()
 }
 
 /// What every converged answer must satisfy, recomputed here from the data.

@@ -5,9 +5,9 @@ use earthmover::{Error, Problem};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::common;
-use crate::common::costs::{Kind, Scalar, with};
-use crate::common::problems::{Case, Draw};
+use crate::costs::{Kind, Scalar, with};
+use crate::problems::{Case, Draw};
+use crate::random;
 
 fn keeps_its_laws<T: Scalar>(case: &Case, gamma: f64, absorbed: bool) -> TestCaseResult {
     with::<T, _>(Kind::Dense, case, |cost| {
@@ -72,7 +72,7 @@ macro_rules! stamp {
     ($($name:ident = $scalar:ident, $absorbed:literal;)*) => {$(
         #[test]
         fn $name() {
-            common::check(common::cases(256, 1), Draw::SMALL, &|case| {
+            random::check(random::cases(256, 1), Draw::SMALL, &|case| {
                 let gamma = 10f64.powf(3.0 + 3.5 * case.noise[case.noise.len() - 1]);
                 keeps_its_laws::<$scalar>(case, gamma, $absorbed)
             });
@@ -124,7 +124,7 @@ fn costs_read_alike_by_entry_row_and_column() {
     ];
     #[cfg(feature = "nalgebra")]
     let kinds = [&kinds[..], &[Kind::Matrix, Kind::View]].concat();
-    common::check(common::cases(64, 1), Draw::SMALL, &|case| {
+    random::check(random::cases(64, 1), Draw::SMALL, &|case| {
         kinds.iter().try_for_each(|&kind| {
             reads_alike::<f32>(kind, case)?;
             reads_alike::<f64>(kind, case)

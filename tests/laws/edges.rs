@@ -1,11 +1,11 @@
 //! Shapes, ties, ranges and patterns at the edge of what can be asked.
 
 use earthmover::{Marginals, Problem, Real, Slack, Status};
+use earthmover_testkit::{Rng, augmented};
 
-use crate::common::costs::{Kind, Scalar, with};
-use crate::common::naive::augmented;
-use crate::common::problems::Case;
+use crate::costs::{Kind, Scalar, with};
 use crate::methods::{Annealed, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored};
+use crate::problems::Case;
 
 /// Runs a check for every solver and scalar.
 macro_rules! every_method {
@@ -197,18 +197,6 @@ fn acceleration_does_not_bounce_between_plateaus() {
     every_method!(answers, &case, moved, None);
 }
 
-/// Uniform random numbers from a counter: SplitMix64.
-fn noise(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 /// At γ·C far beyond what `exp` can hold, in either scalar: no NaN, and bounds that hold the optimum.
 fn honest_at<T: Scalar>(epsilon: f64, case: &Case, optimum: f64) {
     let tolerance = 1e-4;
@@ -251,10 +239,10 @@ fn honest_at<T: Scalar>(epsilon: f64, case: &Case, optimum: f64) {
 #[test]
 fn tiny_regularisation_neither_underflows_nor_lies() {
     let n = 30;
-    let mut draw = noise(7);
+    let mut draw = Rng(7);
     // Costs that f32 holds, so that both scalars answer the same question.
-    let table: Vec<f64> = (0..n * n).map(|_| f64::from(draw() as f32)).collect();
-    let masses: Vec<f64> = (0..n).map(|_| 0.1 + draw()).collect();
+    let table: Vec<f64> = (0..n * n).map(|_| f64::from(draw.unit() as f32)).collect();
+    let masses: Vec<f64> = (0..n).map(|_| 0.1 + draw.unit()).collect();
     let total: f64 = masses.iter().sum();
     let masses: Vec<f64> = masses.iter().map(|m| m / total).collect();
     let case = dense(
@@ -277,12 +265,12 @@ fn tiny_regularisation_neither_underflows_nor_lies() {
 #[test]
 fn costs_of_any_range_are_solved_exactly() {
     let n = 30;
-    let mut draw = noise(11);
+    let mut draw = Rng(11);
     for spread in [1e-12, 1.0, 1e6, 1e12, 1e30] {
         // Many orders of magnitude in one table, some pairs forbidden.
         let table: Vec<f64> = (0..n * n)
             .map(|at| {
-                let c = f64::from((spread * 10f64.powf(-6.0 * draw())) as f32);
+                let c = f64::from((spread * 10f64.powf(-6.0 * draw.unit())) as f32);
                 if at % 7 == 3 && at / n != at % n {
                     f64::INFINITY
                 } else {

@@ -13,36 +13,11 @@ use earthmover::{
     Cost, Dense, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, PointCloud, Problem,
     Progress, Real, ShortestPaths, Sinkhorn, Slack, Solution, SquaredEuclidean, Status,
 };
+use earthmover_testkit::Rng;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 
-use crate::common::cases;
-
-/// Numbers from a seed: SplitMix64.
-struct Draws(u64);
-
-impl Draws {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.unit() * n as f64) as usize
-    }
-
-    fn chance(&mut self, p: f64) -> bool {
-        self.unit() < p
-    }
-
-    /// Ten to a power between these.
-    fn decades(&mut self, from: f64, to: f64) -> f64 {
-        10f64.powf(from + (to - from) * self.unit())
-    }
-}
+use crate::random::cases;
 
 /// A strange question, as plain numbers.
 #[derive(Debug)]
@@ -62,7 +37,7 @@ struct Strange {
 }
 
 fn strange(seed: u64, scalar: f64) -> Strange {
-    let mut draw = Draws(seed);
+    let mut draw = Rng(seed);
     let (rows, cols) = match draw.below(4) {
         0 => (1 + draw.below(5), 16 + draw.below(60)),
         1 => (16 + draw.below(60), 1 + draw.below(5)),
@@ -110,7 +85,7 @@ fn strange(seed: u64, scalar: f64) -> Strange {
             }
         }
     }
-    let side = |draw: &mut Draws, count: usize| -> Vec<f64> {
+    let side = |draw: &mut Rng, count: usize| -> Vec<f64> {
         match draw.below(4) {
             0 => (0..count).map(|_| draw.decades(-12.0, 0.0)).collect(),
             1 => (0..count)
@@ -327,7 +302,7 @@ fn sweeps_do_not_depend_on_how_large_a_forbidding_number_is() {
     let n = 30;
     let mut counts = Vec::new();
     for large in [1e4, 1e12, 1e20, 1e30, 1e200] {
-        let mut draw = Draws(7);
+        let mut draw = Rng(7);
         let table: Vec<f64> = (0..n * n)
             .map(|at| {
                 let c = draw.unit();
@@ -359,7 +334,7 @@ fn sweeps_do_not_depend_on_how_large_a_forbidding_number_is() {
 fn offsets_cost_no_digits() {
     for (n, m) in [(5, 20), (20, 5), (3, 3), (25, 25)] {
         for offset in [0.0, 1e10, 1e12, 1e15] {
-            let mut draw = Draws(3);
+            let mut draw = Rng(3);
             // Multiples of 1/8, which a number of 10¹⁵ still holds.
             let table: Vec<f64> = (0..n * m)
                 .map(|_| offset + (80.0 * draw.unit()).floor() / 8.0)
@@ -379,7 +354,7 @@ fn offsets_cost_no_digits() {
 
 /// Two displaced clouds, large enough to be solved coarse to fine.
 fn clouds(n: usize) -> (Vec<f64>, Vec<f64>) {
-    let mut draw = Draws(11);
+    let mut draw = Rng(11);
     let here = (0..2 * n).map(|_| draw.unit()).collect();
     let there = (0..2 * n).map(|_| 0.4 + 0.7 * draw.unit()).collect();
     (here, there)
@@ -521,7 +496,7 @@ fn a_start_far_away_is_no_answer() {
 #[test]
 fn stopped_answers_are_no_worse_than_none() {
     let (n, m) = (200, 150);
-    let mut draw = Draws(5);
+    let mut draw = Rng(5);
     let costs: Vec<f64> = (0..n * m).map(|_| draw.unit()).collect();
     let dense = Dense::new(&costs, n, m).unwrap();
     let marginals = Marginals::bounded(&vec![1.0; n], &vec![1.5; m], 150.0).unwrap();
@@ -557,7 +532,7 @@ fn stopped_answers_are_no_worse_than_none() {
 fn offsets_of_rows_that_change_are_not_forgotten() {
     let (n, k) = (60, 4);
     for offset in [0.0, 1e6, 1e12, 1e15] {
-        let mut draw = Draws(9);
+        let mut draw = Rng(9);
         let costs: Vec<f64> = (0..n * k).map(|_| offset + draw.unit()).collect();
         let marginals = Marginals::uniform(n, k).unwrap();
         let mut kept =

@@ -9,7 +9,7 @@
 //! answers at falling ε must come down to its optimum and keep every constraint.
 
 use earthmover::{Cost, Dense, Marginals, Newton, Problem, Sinkhorn, Solver};
-use microlp::{ComparisonOp, OptimizationDirection};
+use earthmover_testkit::Programme;
 
 use crate::methods::NetworkSimplex;
 
@@ -45,27 +45,16 @@ impl Allocation {
     }
 
     fn optimum(&self) -> f64 {
-        let mut lp = microlp::Problem::new(OptimizationDirection::Minimize);
-        let q: Vec<_> = self
-            .cost
-            .iter()
-            .map(|&c| lp.add_var(c, (0.0, f64::INFINITY)))
-            .collect();
-        let all =
-            |at: &mut dyn Iterator<Item = usize>| at.map(|at| (q[at], 1.0)).collect::<Vec<_>>();
+        let mut programme = Programme::new(&self.cost, f64::INFINITY);
         let (n, k) = (self.n, self.k);
         for i in 0..n {
-            lp.add_constraint(&all(&mut (i * k..(i + 1) * k))[..], ComparisonOp::Le, 1.0);
+            programme.sum(i * k..(i + 1) * k, 0.0, 1.0);
         }
         for j in 0..k {
-            lp.add_constraint(
-                &all(&mut (0..n).map(|i| i * k + j))[..],
-                ComparisonOp::Le,
-                self.caps[j],
-            );
+            programme.sum((0..n).map(|i| i * k + j), 0.0, self.caps[j]);
         }
-        lp.add_constraint(&all(&mut (0..n * k))[..], ComparisonOp::Ge, self.least);
-        lp.solve().unwrap().into_solution().unwrap().objective()
+        programme.sum(0..n * k, self.least, f64::INFINITY);
+        programme.optimum().unwrap()
     }
 
     /// The objective of a solver's answer, every constraint of the programme checked.

@@ -7,19 +7,19 @@
     clippy::panic
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod backends;
+mod costs;
 mod edges;
 mod honesty;
 mod label_allocation;
 mod methods;
+mod problems;
+mod random;
 mod statements;
 mod threads;
 
-use common::costs::{KINDS, Kind};
-use common::problems::Draw;
+use costs::{KINDS, Kind};
+use problems::Draw;
 
 /// One module per kind of cost, one per scalar in it, one per solver in that, one test per law.
 macro_rules! stamp {
@@ -57,7 +57,7 @@ macro_rules! stamp {
     (@laws $kind:ident, $scalar:ident, $solver:ident, $($law:ident,)*) => {
         $(#[test]
         fn $law() {
-            common::check(common::cases(6, KINDS), Draw::small(Kind::$kind), &|case| {
+            random::check(random::cases(6, KINDS), Draw::small(Kind::$kind), &|case| {
                 statements::$law::<$scalar, methods::$solver>(Kind::$kind, case)
             });
         })*

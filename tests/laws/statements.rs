@@ -2,13 +2,13 @@
 
 use earthmover::cost::Transposed;
 use earthmover::{Cost, Dense, Marginals, Problem, Slack, Solution};
+use earthmover_testkit::augmented;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::common::costs::{Kind, Permuted, Scalar, Shifted, with};
-use crate::common::naive::augmented;
-use crate::common::problems::Case;
+use crate::costs::{Kind, Permuted, Scalar, Shifted, with};
 use crate::methods::{Method, tolerance};
+use crate::problems::Case;
 
 /// A problem over any cost, behind one type: the solvers are compiled once per scalar.
 fn question<T: Scalar>(cost: &dyn Cost<T>, marginals: Marginals) -> Problem<T, &dyn Cost<T>> {

@@ -1,12 +1,20 @@
-//! Seeded numbers and the problems drawn from them: the same on every machine, for tests and benchmarks.
-
-use earthmover::{Marginals, Slack};
+//! Random numbers from a seed, the same on every machine.
 
 /// SplitMix64: a counter, well stirred.
+///
+/// ```
+/// use earthmover_testkit::Rng;
+/// let (mut one, mut other) = (Rng(7), Rng(7));
+/// assert_eq!(one.unit(), other.unit());
+/// ```
 #[derive(Debug, Clone)]
-pub struct Rng(pub u64);
+pub struct Rng(
+    /// The seed, and where the stream stands.
+    pub u64,
+);
 
 impl Rng {
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,6 +28,7 @@ impl Rng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// A number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.bits() % n as u64) as usize
     }
@@ -30,6 +39,17 @@ impl Rng {
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
+    /// Whether something of probability `p` happens.
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+
+    /// Ten to a power between these.
+    pub fn decades(&mut self, from: f64, to: f64) -> f64 {
+        10f64.powf(from + (to - from) * self.unit())
+    }
+
+    /// Several numbers from zero to one.
     pub fn units(&mut self, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.unit()).collect()
     }
@@ -54,31 +74,16 @@ impl Rng {
     /// −log of a softmax of normal logits of standard deviation three: what a classifier might say.
     pub fn surprisals(&mut self, k: usize) -> Vec<f64> {
         let z: Vec<f64> = (0..k).map(|_| 3.0 * self.normal()).collect();
-        let top = z.iter().copied().fold(f64::MIN, f64::max);
-        let log_sum = top + z.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
+        let log_sum = log_sum_exp(&z);
         z.iter().map(|z| log_sum - z).collect()
     }
 }
 
-/// The label-allocation problem: n rows of mass one, k classes of at most 1 + n/k, a share ρ allocated.
-pub fn label_allocation(n: usize, k: usize, rho: f64) -> Marginals {
-    let (rows, classes) = (n as f64, k as f64);
-    let slack = Slack {
-        row: 1.0 + classes + rows * (1.0 - rho),
-        col: 1.0 + rows * (1.0 - rho),
-        ..Slack::NONE
-    };
-    Marginals::with_slack(&vec![1.0; n], &vec![1.0 + rows / classes; k], slack).unwrap()
-}
-
-/// Squared distances between n and m points of the unit square, over the largest possible one.
-pub fn distances(rng: &mut Rng, n: usize, m: usize) -> Vec<f64> {
-    let (x, y) = (rng.units(2 * n), rng.units(2 * m));
-    let between = |p: &[f64], q: &[f64]| {
-        let (u, v) = (p[0] - q[0], p[1] - q[1]);
-        0.5 * (u * u + v * v)
-    };
-    let rows = x.chunks_exact(2);
-    rows.flat_map(|p| y.chunks_exact(2).map(move |q| between(p, q)))
-        .collect()
+/// ln Σ e^z, −∞ where all are.
+pub(crate) fn log_sum_exp(z: &[f64]) -> f64 {
+    let top = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if top == f64::NEG_INFINITY {
+        return top;
+    }
+    top + z.iter().map(|z| (z - top).exp()).sum::<f64>().ln()
 }

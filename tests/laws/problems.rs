@@ -8,7 +8,7 @@ use earthmover::{Marginals, Slack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::costs::Kind;
+use crate::costs::Kind;
 
 /// A problem as plain numbers, from which each kind of cost takes what it needs.
 #[derive(Debug, Clone)]

@@ -1,11 +1,19 @@
-//! An allocator that remembers the peak. Whoever includes this file gets it as the global one.
+//! An allocator that remembers the peak.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// Counts what is allocated and remembers the peak.
-struct Counting;
+///
+/// ```
+/// use earthmover_testkit::{Counting, peak};
+/// #[global_allocator]
+/// static ALLOCATOR: Counting = Counting;
+/// assert!(peak(|| drop(Vec::<u8>::with_capacity(1000))) >= 1000);
+/// ```
+#[derive(Debug)]
+pub struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -26,10 +34,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Most bytes in use during `work`, beyond those in use before. The counters are the process's: one call at
+/// Most bytes in use during `work`, beyond those in use before; [`Counting`] must be the global allocator. The counters are the process's: one call at
 /// a time.
 pub fn peak(work: impl FnOnce()) -> usize {
     let before = NOW.load(SeqCst);

@@ -1,20 +1,8 @@
-//! What the tests share: random problems, every kind of cost, and textbook answers to compare with.
-#![allow(
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
-
-pub mod costs;
-pub mod naive;
-pub mod problems;
+//! How many random problems a law is held against, and holding them against it.
 
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
-use problems::{Case, Draw, case};
+use crate::problems::{Case, Draw, case};
 
 /// `default` cases per property, or `PROPTEST_CASES` of them. A property that is stamped several times,
 /// once per kind of cost, divides the cases among its stamps.

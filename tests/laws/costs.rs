@@ -5,7 +5,7 @@ use earthmover::{
     Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, MetricFn, PointCloud, Real, SquaredEuclidean,
 };
 
-use super::problems::Case;
+use crate::problems::Case;
 
 /// The kinds of cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

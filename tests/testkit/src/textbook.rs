@@ -1,30 +1,41 @@
 //! The textbook: every step on the whole augmented matrix, entry by entry, in `f64`.
 //!
-//! Nothing here is clever, and nothing here is taken from the library: slack is an ordinary last row and
-//! column, the entropic answer is alternating log-sum-exps, the exact one is a linear programme handed to
-//! a general solver.
+//! Slack is an ordinary last row and column, the entropic answer is alternating log-sum-exps, the exact one is a linear
+//! programme handed to a general solver.
 
-use earthmover::{Cost, Problem, Real};
-use microlp::{ComparisonOp, OptimizationDirection};
+use earthmover::{Cost, Marginals, Problem, Real};
+
+use crate::Programme;
+use crate::rng::log_sum_exp;
 
 /// The augmented problem as plain numbers: `rows` × `cols` costs, slack included where it has mass.
 #[derive(Debug, Clone)]
 pub struct Table {
+    /// Rows, the slack row included.
     pub rows: usize,
+    /// Columns, the slack column included.
     pub cols: usize,
+    /// Costs row-major; +∞ forbids.
     pub cost: Vec<f64>,
+    /// Masses of the rows.
     pub a: Vec<f64>,
+    /// Masses of the columns.
     pub b: Vec<f64>,
 }
 
 /// Writes a problem out, slack row and column last; both are there even where they carry nothing.
 pub fn augmented<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Table {
-    let (n, m) = (problem.rows(), problem.cols());
-    let masses = problem.marginals();
+    let cost = problem.cost();
+    table(|i, j| cost.at(i, j).widen(), problem.marginals())
+}
+
+/// The same from costs as plain numbers.
+pub(crate) fn table(at: impl Fn(usize, usize) -> f64, masses: &Marginals) -> Table {
+    let (n, m) = (masses.rows().len(), masses.cols().len());
     let slack = masses.slack();
     let mut cost = Vec::with_capacity((n + 1) * (m + 1));
     for i in 0..n {
-        cost.extend((0..m).map(|j| problem.cost().at(i, j).widen()));
+        cost.extend((0..m).map(|j| at(i, j)));
         cost.push(slack.col_cost);
     }
     cost.extend(std::iter::repeat_n(slack.row_cost, m));
@@ -40,6 +51,7 @@ pub fn augmented<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Table {
 }
 
 impl Table {
+    /// One cost.
     pub fn at(&self, i: usize, j: usize) -> f64 {
         self.cost[i * self.cols + j]
     }
@@ -56,14 +68,8 @@ impl Table {
         let (n, m) = (self.rows, self.cols);
         let total: f64 = self.a.iter().sum();
         let (mut f, mut g) = (vec![0.0; n], vec![0.0; m]);
-        let log_sum = |terms: &mut dyn Iterator<Item = f64>| {
-            let terms: Vec<f64> = terms.collect();
-            let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            if top == f64::NEG_INFINITY {
-                return top;
-            }
-            top + terms.iter().map(|t| (t - top).exp()).sum::<f64>().ln()
-        };
+        let log_sum =
+            |terms: &mut dyn Iterator<Item = f64>| log_sum_exp(&terms.collect::<Vec<_>>());
         let potential = |mass: f64, log: f64| {
             if mass > 0.0 {
                 epsilon * (mass.ln() - log)
@@ -92,31 +98,18 @@ impl Table {
         None
     }
 
-    /// The optimum of the linear programme, by a general solver; `None` where that solver gives up.
+    /// The optimum of the linear programme, by a general solver; `None` where there is no plan, or that solver gives up.
     pub fn optimum(&self) -> Option<f64> {
-        let mut lp = microlp::Problem::new(OptimizationDirection::Minimize);
-        let variables: Vec<_> = self
-            .cost
-            .iter()
-            .map(|&c| c.is_finite().then(|| lp.add_var(c, (0.0, f64::INFINITY))))
-            .collect();
-        let sum = |entries: &mut dyn Iterator<Item = usize>| -> Vec<_> {
-            entries
-                .filter_map(|at| variables[at].map(|v| (v, 1.0)))
-                .collect()
-        };
+        let mut programme = Programme::new(&self.cost, f64::INFINITY);
         let (n, m) = (self.rows, self.cols);
         for i in 0..n {
-            let row = sum(&mut (i * m..(i + 1) * m));
-            lp.add_constraint(&row[..], ComparisonOp::Eq, self.a[i]);
+            programme.sum(i * m..(i + 1) * m, self.a[i], self.a[i]);
         }
         // The last column follows from the others; stating it as well would ask the solver to agree with
         // itself to the last bit.
         for j in 0..m - 1 {
-            let col = sum(&mut (0..n).map(|i| i * m + j));
-            lp.add_constraint(&col[..], ComparisonOp::Eq, self.b[j]);
+            programme.sum((0..n).map(|i| i * m + j), self.b[j], self.b[j]);
         }
-        let solution = lp.solve().ok()?.into_solution().ok()?;
-        Some(solution.objective())
+        programme.optimum().ok()
     }
 }
