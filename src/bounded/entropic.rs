@@ -36,6 +36,7 @@ use super::newton::Step;
 use super::projection::{CLOSED, corrected, level, log_sum_exp, project_row};
 use super::question::Question;
 use super::solution::{BoundedSolution, Masses, Prices};
+use crate::entropic::outcome::{check_epsilon, check_tolerance};
 use crate::entropic::probe::CostProbe;
 use crate::flow::MinCostFlow;
 use crate::solver::{Guard, Watch};
@@ -187,20 +188,6 @@ impl BregmanProjections {
         self.watch.limit(limit);
         self
     }
-
-    fn check(&self) -> Result<(), Error> {
-        for (name, value) in [("epsilon", self.epsilon), ("tolerance", self.tolerance)] {
-            if !(value > 0.0 && value.is_finite()) {
-                let expected = "positive and finite";
-                return Err(Error::Option {
-                    name,
-                    value,
-                    expected,
-                });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Costs that are apart by this many ε in a typical row are where to begin: softer stages teach nothing.
@@ -214,7 +201,8 @@ pub(super) fn project(
     mut question: Question,
     solver: &BregmanProjections,
 ) -> Result<BoundedSolution, Error> {
-    solver.check()?;
+    check_epsilon(solver.epsilon)?;
+    check_tolerance(solver.tolerance)?;
     let guard = solver.watch.begin()?;
     let held = question.tighten()?;
     let (n, k) = (question.rows.len(), question.tree.cols);

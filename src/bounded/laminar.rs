@@ -231,7 +231,7 @@ mod tests {
     fn nested_and_disjoint_groups_become_a_tree() {
         let groups = [vec![2, 3], vec![0, 1, 2, 3], vec![5], vec![], vec![3, 2]];
         let tree = tree(6, &groups).unwrap();
-        let (group, root) = (|g| 6 + g, 11);
+        let (group, root) = (|g: usize| 6 + g, 11);
         let cols = [1, 1, 4, 4].map(group).into_iter().chain([root, group(2)]);
         let groups = [group(1), root, root, root, group(0)];
         let expected: Vec<usize> = cols.chain(groups).collect();

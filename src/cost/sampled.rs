@@ -6,6 +6,7 @@
 
 use core::ops::Range;
 
+use crate::kernel::hash::mix;
 use crate::{Cost, Real};
 
 /// Some rows of a cost, as a cost.
@@ -38,14 +39,6 @@ impl<'a, C: ?Sized> Sampled<'a, C> {
         masses.iter_mut().for_each(|m| *m *= scale);
         masses
     }
-}
-
-/// A 64-bit hash with good avalanche (the finaliser of SplitMix64).
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for Sampled<'_, C> {

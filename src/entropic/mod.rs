@@ -27,8 +27,10 @@
 //! | points 3,000 × 500, clustered, ε = 0.0005 | 2,778 (41) | 1,335 (2,276) | 2,664 (413), both |
 
 pub(crate) mod newton;
+pub(crate) mod outcome;
 pub(crate) mod precision;
 pub(crate) mod probe;
+pub(crate) mod semidual;
 pub(crate) mod sinkhorn;
 pub(crate) mod transpose;
 

@@ -4,10 +4,11 @@
 //! far fewer unknowns.
 
 use crate::cost::Reduced;
+use crate::entropic::outcome::{Outcome, answer};
 use crate::entropic::precision as digits;
-use crate::entropic::sinkhorn::{Outcome, answer};
+use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict, verdict};
 use crate::problem::check::Survey;
-use crate::sweep::{Backend, CERTAIN, SemiDual, Streamed, Verdict, verdict};
+use crate::sweep::{Backend, Streamed};
 use crate::{Cost, Error, Problem, Real, Solution, Status};
 
 /// Turns the entropic answer to the transposed problem back: one sweep the right way round makes the rows exact again,

@@ -11,8 +11,9 @@
 //! method that always gets there, [`descend`](crate::entropic::newton::descend).
 
 use crate::entropic::newton::Step;
+use crate::entropic::semidual::SemiDual;
 use crate::sweep::active::Active;
-use crate::sweep::{Backend, Curvature, SemiDual};
+use crate::sweep::{Backend, Curvature};
 use crate::{Cost, Error, Real};
 
 /// Steps before the problem counts as too hard for this.
@@ -62,14 +63,14 @@ pub(crate) fn improve<T: Real, C: Cost<T>>(
                 step.add_row(&slack_row, semidual.slack.row);
             }
             violation = semidual.violation(sums);
-            if violation <= tolerance || !step.factorise(&semidual.wanted, sums, LIGHT) {
+            if violation <= tolerance || !step.factorise(&semidual.demands, sums, LIGHT) {
                 break;
             }
         }
-        if !step.direct(&semidual.wanted, sums, epsilon, f64::INFINITY) {
+        if !step.direct(&semidual.demands, sums, epsilon, f64::INFINITY) {
             break;
         }
-        let (middle, shrink) = tame(&step.delta, &semidual.wanted, LONGEST * epsilon);
+        let (middle, shrink) = tame(&step.delta, &semidual.demands, LONGEST * epsilon);
         for ((t, &g), &d) in trial.iter_mut().zip(g.iter()).zip(&step.delta) {
             *t = g + shrink * (d - middle);
         }
@@ -104,8 +105,8 @@ pub(crate) fn improve<T: Real, C: Cost<T>>(
 
 /// What to take off a step and then multiply it by so that it goes up as far as down and no further than
 /// `longest`. A common shift changes nothing, but rounding in the sums can make it large.
-fn tame(delta: &[f64], wanted: &[f64], longest: f64) -> (f64, f64) {
-    let moving = delta.iter().zip(wanted).filter(|(_, w)| **w > 0.0);
+fn tame(delta: &[f64], demands: &[f64], longest: f64) -> (f64, f64) {
+    let moving = delta.iter().zip(demands).filter(|(_, w)| **w > 0.0);
     let (low, high) = moving.fold(
         (f64::INFINITY, f64::NEG_INFINITY),
         |(low, high), (&d, _)| (low.min(d), high.max(d)),

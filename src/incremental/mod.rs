@@ -3,12 +3,13 @@
 mod frozen_newton;
 
 use crate::entropic::newton::{Limits, Step, descend};
-use crate::entropic::sinkhorn::{check_epsilon, check_tolerance};
+use crate::entropic::outcome::{check_epsilon, check_tolerance};
+use crate::entropic::semidual::SemiDual;
 use crate::problem::check;
 use crate::solution::start;
 use crate::solver::Watch;
+use crate::sweep::Backend;
 use crate::sweep::active::Active;
-use crate::sweep::{Backend, SemiDual};
 use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 use crate::{Rewritable, Table};
 use frozen_newton::{Point, improve};
@@ -177,7 +178,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         Ok(Self {
             active: Active::new(cost, marginals.rows().to_vec(), 1e-4)
                 .with_drift_radius(DRIFT_RADIUS),
-            g: semidual.rest(),
+            g: semidual.cold_start(),
             sums: vec![0.0; cols + 1],
             semidual,
             marginals,

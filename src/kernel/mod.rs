@@ -4,6 +4,7 @@ pub(crate) mod cholesky;
 pub(crate) mod column_block;
 pub(crate) mod dispatch;
 pub(crate) mod exp;
+pub(crate) mod hash;
 pub(crate) mod kd;
 pub(crate) mod lanes;
 pub(crate) mod real;

@@ -26,4 +26,4 @@ pub use conformance::{Deviation, conformance};
 pub use stabilised::Stabilised;
 pub use streamed::Streamed;
 
-pub(crate) use backend::{CERTAIN, SemiDual, Verdict, diagnose_row, verdict};
+pub(crate) use backend::diagnose_row;

@@ -1,9 +1,10 @@
 //! Newton's method at one ε: sweep with curvature, step, judge.
 
 use super::step::Step;
-use crate::entropic::sinkhorn::Outcome;
+use crate::entropic::outcome::Outcome;
+use crate::entropic::semidual::{SemiDual, Verdict, verdict};
 use crate::solver::Guard;
-use crate::sweep::{Curvature, SemiDual, Verdict, verdict};
+use crate::sweep::Curvature;
 use crate::{Error, Progress, Side, Status};
 
 /// When an ascent stops.
@@ -83,8 +84,8 @@ pub(crate) fn ascend(
         {
             break Status::Stalled;
         }
-        let wanted = &ascent.semidual.wanted;
-        if !ascent.step.solve(wanted, &sums, epsilon, lambda, longest) {
+        let demands = &ascent.semidual.demands;
+        if !ascent.step.solve(demands, &sums, epsilon, lambda, longest) {
             if lambda > 1e12 {
                 break Status::IterationLimit;
             }
@@ -92,15 +93,15 @@ pub(crate) fn ascend(
             continue;
         }
         let (delta, total) = (ascent.step.delta.clone(), ascent.semidual.total);
-        let slope = |sums: &[f64], wanted: &[f64]| -> f64 {
-            wanted
+        let slope = |sums: &[f64], demands: &[f64]| -> f64 {
+            demands
                 .iter()
                 .zip(sums)
                 .zip(&delta)
                 .map(|((w, s), d)| ((w - s) / total) * d)
                 .sum()
         };
-        let before = slope(&sums, wanted);
+        let before = slope(&sums, demands);
         for ((t, &g), &d) in trial.iter_mut().zip(&g).zip(&delta) {
             *t = g + d;
         }
@@ -108,7 +109,7 @@ pub(crate) fn ascend(
         let kept = core::mem::take(&mut ascent.step.outer);
         ascent.step.outer = vec![0.0; size * size];
         let outcome = ascent.look(&trial, &mut trial_sums)?;
-        let after = slope(&trial_sums, &ascent.semidual.wanted);
+        let after = slope(&trial_sums, &ascent.semidual.demands);
         let fine = outcome <= violation || after >= -0.5 * before;
         if fine && outcome.is_finite() {
             core::mem::swap(&mut g, &mut trial);
@@ -177,7 +178,7 @@ impl Ascent<'_> {
     fn check_blocked(&mut self, g: &[f64], sums: &[f64]) -> Result<(), Error> {
         let k = g.len() - 1;
         let empty: Vec<usize> = (0..k)
-            .filter(|&j| sums[j] == 0.0 && self.semidual.wanted[j] > 0.0)
+            .filter(|&j| sums[j] == 0.0 && self.semidual.demands[j] > 0.0)
             .collect();
         if empty.is_empty() {
             return Ok(());
@@ -194,7 +195,7 @@ impl Ascent<'_> {
             Some((&j, _)) => Err(Error::Blocked {
                 side: Side::Cols,
                 index: j,
-                mass: self.semidual.wanted[j],
+                mass: self.semidual.demands[j],
             }),
             None => Ok(()),
         }

@@ -6,8 +6,9 @@
 //! logarithm) where a rung is too far.
 
 use super::ascent::{Limits, ascend};
-use crate::entropic::sinkhorn::Outcome;
-use crate::sweep::{Curvature, SemiDual};
+use crate::entropic::outcome::Outcome;
+use crate::entropic::semidual::SemiDual;
+use crate::sweep::Curvature;
 use crate::{Error, Status};
 
 /// Sweeps to try before a rung counts as too far.
@@ -16,11 +17,11 @@ const TRY: usize = 12;
 /// Factor between rungs on the way up.
 const RUNG: f64 = 4.0;
 
-/// How well a rung has to place the mass: even the smallest of the masses wanted, or the next rung down starts far away
+/// How well a rung has to place the mass: even the smallest of the masses demands, or the next rung down starts far away
 /// for them.
 fn rough(semidual: &SemiDual) -> f64 {
-    let wanted = semidual.wanted.iter().copied().filter(|w| *w > 0.0);
-    let least = wanted.fold(f64::INFINITY, f64::min);
+    let demands = semidual.demands.iter().copied().filter(|w| *w > 0.0);
+    let least = demands.fold(f64::INFINITY, f64::min);
     (0.2 * least / semidual.total).min(0.05)
 }
 

@@ -22,18 +22,20 @@ pub(crate) use continuation::descend;
 pub(crate) use step::Step;
 
 use crate::cost::{Sampled, Transposed};
+use crate::entropic::outcome::{
+    Outcome, answer, check_epsilon, check_shape, check_tolerance, unswept,
+};
 use crate::entropic::precision as digits;
 use crate::entropic::probe::CostProbe;
-use crate::entropic::sinkhorn::{
-    Outcome, answer, check_epsilon, check_shape, check_tolerance, drive, unswept,
-};
+use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict};
+use crate::entropic::sinkhorn::{self, drive};
 use crate::entropic::transpose::{measure, transposed_back};
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
-use crate::sweep::{CERTAIN, Curvature, SemiDual, Streamed, Verdict};
+use crate::sweep::{Curvature, Streamed};
 use crate::{
     Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
 };
@@ -203,7 +205,7 @@ impl Newton {
         check_shape(problem, backend)?;
         let survey = check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
-        let g = semidual.rest();
+        let g = semidual.cold_start();
         if self.max_iterations == 0 {
             return Ok(unswept(problem, &semidual, g, self.epsilon));
         }
@@ -241,7 +243,7 @@ impl Newton {
         let semidual = SemiDual::new(problem.marginals());
         let start = start.map(|g| semidual.fit(g));
         if self.max_iterations == 0 {
-            let g = start.unwrap_or_else(|| semidual.rest());
+            let g = start.unwrap_or_else(|| semidual.cold_start());
             return Ok(unswept(problem, &semidual, g, self.epsilon));
         }
         if problem.cols() <= problem.rows() {
@@ -365,7 +367,7 @@ impl Newton {
     ) -> Result<Outcome, Error> {
         let mut backend = Streamed::over(cost, marginals.rows());
         let mut best: Option<Outcome> = None;
-        for g in [semidual.rest(), found] {
+        for g in [semidual.cold_start(), found] {
             let mut sums = vec![0.0; g.len()];
             let (epsilon, tolerance) = (self.epsilon, self.tolerance);
             let (violation, _) =
@@ -422,7 +424,7 @@ impl Newton {
         ceiling: f64,
         guard: &Guard<'_>,
     ) -> Vec<f64> {
-        let mut g = semidual.rest();
+        let mut g = semidual.cold_start();
         let (n, k) = (cost.rows(), cost.cols());
         let mut count = SAMPLE.max(FEWEST * k).min(n);
         let mut first = true;
@@ -486,7 +488,7 @@ impl Newton {
                 };
                 ascend(backend, semidual, g.clone(), epsilon, 0, &limits)
             } else {
-                let limits = crate::entropic::sinkhorn::Limits {
+                let limits = sinkhorn::Limits {
                     stages: vec![epsilon],
                     tolerance: rough,
                     max_iterations: 20,

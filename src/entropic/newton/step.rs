@@ -5,7 +5,7 @@
 //! step       (A + diag(m − colsum)₊ + λ diag(m)) Δ = ε d
 //! ```
 //!
-//! `m` is the logarithmic mean of wanted and present sums, (b − s)/(ln b − ln s): with it alone the step
+//! `m` is the logarithmic mean of demands and present sums, (b − s)/(ln b − ln s): with it alone the step
 //! would be Sinkhorn's own, ε (ln b − ln s), which is right for a column that holds almost nothing and
 //! where a pure Newton step would overshoot exponentially. Near the solution m → s and the step is
 //! Newton's. λ is Levenberg's damping; it also fixes the gauge, since A does not see a common shift.
@@ -52,20 +52,20 @@ impl Step {
     /// matrix is not positive definite even so.
     pub(crate) fn solve(
         &mut self,
-        wanted: &[f64],
+        demands: &[f64],
         sums: &[f64],
         epsilon: f64,
         lambda: f64,
         longest: f64,
     ) -> bool {
-        self.factorise(wanted, sums, lambda) && self.direct(wanted, sums, epsilon, longest)
+        self.factorise(demands, sums, lambda) && self.direct(demands, sums, epsilon, longest)
     }
 
     /// Factorises the matrix of the step at damping `lambda`.
-    pub(crate) fn factorise(&mut self, wanted: &[f64], sums: &[f64], lambda: f64) -> bool {
+    pub(crate) fn factorise(&mut self, demands: &[f64], sums: &[f64], lambda: f64) -> bool {
         let m = self.size;
         for i in 0..m {
-            let (b, s) = (wanted[i], sums[i]);
+            let (b, s) = (demands[i], sums[i]);
             let from = &self.outer[i * m..=i * m + i];
             let to = &mut self.matrix[i * m..=i * m + i];
             if b > 0.0 {
@@ -87,7 +87,7 @@ impl Step {
     /// The step that the last factor gives for these sums.
     pub(crate) fn direct(
         &mut self,
-        wanted: &[f64],
+        demands: &[f64],
         sums: &[f64],
         epsilon: f64,
         longest: f64,
@@ -99,7 +99,7 @@ impl Step {
         } else {
             (1.0, epsilon)
         };
-        for (d, (&b, s)) in self.delta.iter_mut().zip(wanted.iter().zip(sums)) {
+        for (d, (&b, s)) in self.delta.iter_mut().zip(demands.iter().zip(sums)) {
             *d = if b > 0.0 { before * (b - s) } else { 0.0 };
         }
         substitute(&self.matrix, self.size, &mut self.delta);
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn without_coupling_the_step_is_sinkhorns() {
         let mut step = Step::new(2);
-        let (wanted, sums) = ([1.0, 0.5], [1e-9, 0.5]);
-        assert!(step.solve(&wanted, &sums, 0.1, 1e-12, 1e9));
+        let (demands, sums) = ([1.0, 0.5], [1e-9, 0.5]);
+        assert!(step.solve(&demands, &sums, 0.1, 1e-12, 1e9));
         assert!((step.delta[0] - 0.1 * 1e9f64.ln()).abs() < 1e-6);
         assert!(step.delta[1].abs() < 1e-12);
     }

@@ -1,6 +1,7 @@
 //! Fixed or annealed regularisation.
 
 use crate::Error;
+use crate::entropic::outcome::check_epsilon;
 
 /// The entropic regularisation, in the units of the cost.
 ///
@@ -75,16 +76,4 @@ impl Epsilon {
             }
         }
     }
-}
-
-/// ε, 1/ε and some hundred times either must be numbers one can calculate with.
-pub(crate) fn check_epsilon(epsilon: f64) -> Result<f64, Error> {
-    if (1e-300..=1e300).contains(&epsilon) {
-        return Ok(epsilon);
-    }
-    Err(Error::Option {
-        name: "epsilon",
-        value: epsilon,
-        expected: "a number from 1e-300 to 1e300",
-    })
 }

@@ -2,9 +2,11 @@
 
 use super::anderson::Anderson;
 use super::line_search::{Judgement, Stride};
+use crate::entropic::outcome::Outcome;
+use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict, verdict};
 use crate::solver::Guard;
+use crate::sweep::Backend;
 use crate::sweep::streamed::exponent;
-use crate::sweep::{Backend, CERTAIN, SemiDual, Verdict, verdict};
 use crate::{Error, Progress, Side, Status};
 
 /// When to stop.
@@ -23,18 +25,6 @@ impl Limits<'_> {
     pub(crate) fn last_stage(&self) -> Vec<f64> {
         self.stages.last().copied().into_iter().collect()
     }
-}
-
-/// Where a driver ended: column potentials, slack last. The backend's last sweep was at `g`.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) g: Vec<f64>,
-    pub(crate) epsilon: f64,
-    pub(crate) status: Status,
-    pub(crate) iterations: usize,
-    pub(crate) violation: f64,
-    /// Column sums at `g`, the slack row's share included, slack column last.
-    pub(crate) sums: Vec<f64>,
 }
 
 /// Early stages only have to bring mass roughly where it belongs.
@@ -131,11 +121,11 @@ impl Stage<'_> {
         for (j, ((r, &s), &w)) in step
             .iter_mut()
             .zip(sums.iter())
-            .zip(&self.semidual.wanted)
+            .zip(&self.semidual.demands)
             .enumerate()
         {
             *r = if w > 0.0 { (w / s).ln() } else { 0.0 };
-            // Sums this far below what is wanted may have lost terms to underflow.
+            // Sums this far below what is demands may have lost terms to underflow.
             if w > 0.0 && s < 1e-30 * w && j < k {
                 faint.push(j);
             }
@@ -149,13 +139,13 @@ impl Stage<'_> {
                     return Err(Error::Blocked {
                         side: Side::Cols,
                         index: j,
-                        mass: self.semidual.wanted[j],
+                        mass: self.semidual.demands[j],
                     });
                 }
-                step[j] = self.semidual.wanted[j].ln() - log;
+                step[j] = self.semidual.demands[j].ln() - log;
             }
         }
-        if self.semidual.wanted[k] > 0.0 && sums[k] < 1e-30 * self.semidual.wanted[k] {
+        if self.semidual.demands[k] > 0.0 && sums[k] < 1e-30 * self.semidual.demands[k] {
             step[k] = self.slack_step(g)?;
         }
         self.centre(step);
@@ -165,10 +155,10 @@ impl Stage<'_> {
     /// Takes from a step what moves all columns alike. That changes nothing, so nothing holds it back:
     /// combinations of steps would pile it up until the potentials have no digits left for their differences.
     fn centre(&self, step: &mut [f64]) {
-        let wanted = &self.semidual.wanted;
-        let pull: f64 = step.iter().zip(wanted).map(|(r, w)| r * w).sum();
-        let mean = pull / wanted.iter().sum::<f64>();
-        for (r, &w) in step.iter_mut().zip(wanted) {
+        let demands = &self.semidual.demands;
+        let pull: f64 = step.iter().zip(demands).map(|(r, w)| r * w).sum();
+        let mean = pull / demands.iter().sum::<f64>();
+        for (r, &w) in step.iter_mut().zip(demands) {
             if w > 0.0 {
                 *r -= mean;
             }
@@ -214,12 +204,12 @@ impl Stage<'_> {
             });
         }
         let log = top + logits.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
-        Ok(self.semidual.wanted[k].ln() - log)
+        Ok(self.semidual.demands[k].ln() - log)
     }
 
     /// What every column still wants.
     fn missing<'s>(&'s self, sums: &'s [f64]) -> impl Iterator<Item = f64> + 's {
-        self.semidual.wanted.iter().zip(sums).map(|(w, s)| w - s)
+        self.semidual.demands.iter().zip(sums).map(|(w, s)| w - s)
     }
 
     /// The plain step as a move of the potentials; columns without mass stay where they are.
@@ -240,7 +230,7 @@ impl Stage<'_> {
         let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
         // Only differences of potentials matter: one unknown less than columns that take mass. More memory
         // than unknowns would fit steps to noise.
-        let unknowns = self.semidual.wanted.iter().filter(|w| **w > 0.0).count();
+        let unknowns = self.semidual.demands.iter().filter(|w| **w > 0.0).count();
         let memory = self.limits.memory.min(unknowns.saturating_sub(1));
         let mut anderson = Anderson::new(memory);
         let mut g = start;

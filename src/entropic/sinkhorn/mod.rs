@@ -19,17 +19,17 @@ use core::time::Duration;
 
 pub use epsilon::Epsilon;
 
-pub(crate) use epsilon::check_epsilon;
-pub(crate) use iteration::{Limits, Outcome, drive};
+pub(crate) use iteration::{Limits, drive};
 
+use crate::entropic::outcome::{answer, check_shape, check_tolerance, unswept};
 use crate::entropic::precision as digits;
+use crate::entropic::semidual::SemiDual;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
-use crate::solution::plan::Representation;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
-use crate::sweep::{Backend, SemiDual, Stabilised, Streamed};
+use crate::sweep::{Backend, Stabilised, Streamed};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// What the sweeps of a stored cost do with its exponentials.
@@ -209,7 +209,7 @@ impl Sinkhorn {
         check_shape(problem, backend)?;
         check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
-        let g = semidual.rest();
+        let g = semidual.cold_start();
         if self.max_iterations == 0 {
             return Ok(unswept(problem, &semidual, g, self.epsilon.last()));
         }
@@ -239,7 +239,7 @@ impl Sinkhorn {
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let mut semidual = SemiDual::new(problem.marginals());
-        let g = start.map_or_else(|| semidual.rest(), |g| semidual.fit(g));
+        let g = start.map_or_else(|| semidual.cold_start(), |g| semidual.fit(g));
         let epsilon = self.epsilon.last();
         if self.max_iterations == 0 {
             return Ok(unswept(problem, &semidual, g, epsilon));
@@ -289,96 +289,6 @@ impl Sinkhorn {
             drive(&mut Streamed::over(cost, masses), semidual, g, limits)?
         };
         Ok(answer(problem, semidual, outcome))
-    }
-}
-
-/// Whether a backend has the shape of a problem.
-pub(crate) fn check_shape<T: Real, C: Cost<T>>(
-    problem: &Problem<T, C>,
-    backend: &dyn Backend,
-) -> Result<(), Error> {
-    let shape = [
-        ("backend rows", problem.rows(), backend.rows()),
-        ("backend columns", problem.cols(), backend.cols()),
-    ];
-    for (what, expected, found) in shape {
-        if expected != found {
-            return Err(Error::Length {
-                what,
-                expected,
-                found,
-            });
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
-    if tolerance.is_finite() && tolerance > 0.0 {
-        return Ok(());
-    }
-    Err(Error::Option {
-        name: "tolerance",
-        value: tolerance,
-        expected: "a number above zero",
-    })
-}
-
-/// Makes an answer of the column potentials a driver ended with; the row side follows from them.
-pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
-    problem: &'p Problem<T, C>,
-    semidual: &SemiDual,
-    outcome: Outcome,
-) -> Solution<'p, T, C> {
-    let Outcome {
-        g,
-        epsilon,
-        status,
-        iterations,
-        violation,
-        ..
-    } = outcome;
-    Solution::new(
-        problem,
-        potentials(semidual, &g, epsilon),
-        Representation::Gibbs { epsilon },
-        status,
-        iterations,
-        // Where digits are gone the solver's own number may be one of those: the certificate measures it anew.
-        (status != Status::Stalled).then_some(violation),
-    )
-}
-
-/// The answer of a solver that was allowed no sweep: where it would have started. How far off that is shows when asked.
-pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
-    problem: &'p Problem<T, C>,
-    semidual: &SemiDual,
-    g: Vec<f64>,
-    epsilon: f64,
-) -> Solution<'p, T, C> {
-    Solution::new(
-        problem,
-        potentials(semidual, &g, epsilon),
-        Representation::Gibbs { epsilon },
-        Status::IterationLimit,
-        0,
-        None,
-    )
-}
-
-/// Column potentials (slack last) and the slack row's that follows, as an answer keeps them.
-fn potentials(semidual: &SemiDual, g: &[f64], epsilon: f64) -> Potentials {
-    let k = g.len() - 1;
-    let slack_row = if semidual.slack.row > 0.0 {
-        semidual.slack_row(epsilon, g, &mut vec![0.0; k + 1])
-    } else {
-        f64::NEG_INFINITY
-    };
-    Potentials {
-        rows: Vec::new(),
-        slack_col: g[k],
-        cols: g[..k].to_vec(),
-        slack_row,
     }
 }
 

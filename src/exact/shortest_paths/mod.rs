@@ -47,6 +47,7 @@ use self::table::{NOWHERE, Table};
 use crate::cost::Transposed;
 use crate::exact::simplex::filled_up;
 use crate::exact::stopped::worth;
+use crate::kernel::hash::mix;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
@@ -596,14 +597,7 @@ fn strides(rows: usize, coarsest: usize) -> Vec<usize> {
 /// One row out of every `stride`, at a place in its block that no pattern in the rows can follow.
 fn sample(rows: usize, stride: usize) -> Vec<u32> {
     (0..rows / stride)
-        .map(|block| {
-            // SplitMix64's finaliser.
-            let mut x = (block as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            x ^= x >> 31;
-            (block * stride) as u32 + (x % stride as u64) as u32
-        })
+        .map(|block| (block * stride) as u32 + (mix(block as u64) % stride as u64) as u32)
         .collect()
 }
 
