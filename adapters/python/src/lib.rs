@@ -1,0 +1,40 @@
+//! earthmover for Python: arrays in, answers out.
+//!
+//! Python's objects are read where they lie (`arrays`), become a cost that lives as long as its answer (`cost`), and are
+//! solved without the interpreter lock while signals are watched (`watch`). The rest is one file for each thing
+//! that Python sees.
+#![allow(
+    missing_docs,
+    reason = "what is public here is seen by Python alone, and documented for it"
+)]
+
+mod allocator;
+mod arrays;
+mod cost;
+mod errors;
+mod solution;
+mod solve;
+mod watch;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _earthmover {
+    #[pymodule_export]
+    use crate::allocator::LabelAllocator;
+    #[pymodule_export]
+    use crate::errors::{
+        CostError, InfeasibleError, MassError, OptionError, ShapeError, TransportError,
+    };
+    #[pymodule_export]
+    use crate::solution::{Certificate, Solution};
+    #[pymodule_export]
+    use crate::solve::{solve, solve_points};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
