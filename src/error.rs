@@ -292,6 +292,20 @@ pub enum Error {
         /// An arc of the cycle.
         arc: usize,
     },
+    /// An entry of a matrix is not what it has to be.
+    #[error("entry {row}, {col} of the {what} is {}; it must be {expected}", Num(*value))]
+    Matrix {
+        /// Which matrix.
+        what: &'static str,
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        col: usize,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        expected: &'static str,
+    },
     /// A solver option is outside its range.
     #[error("{name} is {}; it must be {expected}", Num(*value))]
     Option {

@@ -24,6 +24,7 @@ pub(crate) use reduced::Reduced;
 pub use rewritable::{Rewritable, Table};
 pub(crate) use sampled::Sampled;
 
+pub(crate) use points::check_points;
 pub use points::{
     Cosine, Euclidean, Manhattan, Metric, MetricFn, PointCloud, Points, SquaredEuclidean,
 };

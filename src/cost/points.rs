@@ -330,27 +330,8 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
                 cols: cols.len() / per,
             });
         }
-        for (what, side, points) in [
-            ("row points", Side::Rows, rows),
-            ("column points", Side::Cols, cols),
-        ] {
-            if points.len() % dimension != 0 {
-                let expected = points.len().next_multiple_of(dimension);
-                return Err(Error::Length {
-                    what,
-                    expected,
-                    found: points.len(),
-                });
-            }
-            if let Some(at) = points.iter().position(|x| !x.is_finite()) {
-                return Err(Error::Point {
-                    side,
-                    index: at / dimension,
-                    coordinate: at % dimension,
-                    value: points[at].widen(),
-                });
-            }
-        }
+        check_points(rows, dimension, Side::Rows)?;
+        check_points(cols, dimension, Side::Cols)?;
         let (low, high) = common_box(rows, cols, dimension);
         let farthest = metric.largest_distance(&low, &high);
         if let Some(cost) = farthest.filter(|f| !(*f <= T::LARGEST_COST)) {
@@ -366,6 +347,41 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
             dimension,
             metric,
         })
+    }
+}
+
+/// Whether this is a list of whole points with finite coordinates, at least one.
+pub(crate) fn check_points<T: Real>(
+    points: &[T],
+    dimension: usize,
+    side: Side,
+) -> Result<(), Error> {
+    if dimension == 0 || points.is_empty() {
+        let count = points.len() / dimension.max(1);
+        let (rows, cols) = match side {
+            Side::Cols => (0, count),
+            _ => (count, 0),
+        };
+        return Err(Error::Empty { rows, cols });
+    }
+    if points.len() % dimension != 0 {
+        return Err(Error::Length {
+            what: match side {
+                Side::Cols => "column points",
+                _ => "row points",
+            },
+            expected: points.len().next_multiple_of(dimension),
+            found: points.len(),
+        });
+    }
+    match points.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::Point {
+            side,
+            index: at / dimension,
+            coordinate: at % dimension,
+            value: points[at].widen(),
+        }),
     }
 }
 

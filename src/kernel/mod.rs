@@ -3,10 +3,14 @@
 pub(crate) mod cholesky;
 pub(crate) mod column_block;
 pub(crate) mod dispatch;
+pub(crate) mod eigen;
 pub(crate) mod exp;
 pub(crate) mod hash;
 pub(crate) mod kd;
 pub(crate) mod lanes;
+pub(crate) mod product;
+pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod rounding;
+pub(crate) mod sort;
 pub(crate) mod tiles;

@@ -54,6 +54,17 @@ where
     (0..tiles).map(one).collect()
 }
 
+/// Both, at the same time where there are cores for it.
+pub(crate) fn both<A: Send, B: Send>(
+    a: impl FnOnce() -> A + Send,
+    b: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    #[cfg(feature = "rayon")]
+    return rayon::join(a, b);
+    #[cfg(not(feature = "rayon"))]
+    (a(), b())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

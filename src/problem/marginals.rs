@@ -148,23 +148,7 @@ impl Marginals {
     /// # Ok::<(), earthmover::Error>(())
     /// ```
     pub fn normalised<M: Real>(rows: &[M], cols: &[M]) -> Result<Self, Error> {
-        let scaled = |side: Side, masses: &[M]| {
-            let mut masses = checked(side, masses)?;
-            let total = sum(&masses);
-            if total == 0.0 && !masses.is_empty() {
-                return Err(Error::NoMass { side });
-            }
-            if !total.is_finite() {
-                return Err(Error::Mass {
-                    side,
-                    index: 0,
-                    value: total,
-                });
-            }
-            masses.iter_mut().for_each(|m| *m /= total);
-            Ok(masses)
-        };
-        let (a, b) = (scaled(Side::Rows, rows)?, scaled(Side::Cols, cols)?);
+        let (a, b) = (scaled(rows, Side::Rows)?, scaled(cols, Side::Cols)?);
         Self::build(a, b, Slack::NONE, <f64 as Real>::MASS_TOLERANCE)
     }
 
@@ -323,6 +307,44 @@ impl Marginals {
             supply: sum(&self.cols),
         }
     }
+}
+
+/// Masses scaled to a total of one.
+fn scaled<M: Real>(masses: &[M], side: Side) -> Result<Vec<f64>, Error> {
+    let mut masses = checked(side, masses)?;
+    let total = sum(&masses);
+    if total == 0.0 && !masses.is_empty() {
+        return Err(Error::NoMass { side });
+    }
+    if !total.is_finite() {
+        return Err(Error::Mass {
+            side,
+            index: 0,
+            value: total,
+        });
+    }
+    masses.iter_mut().for_each(|m| *m /= total);
+    Ok(masses)
+}
+
+/// So many weights, at least one, scaled to a total of one.
+pub(crate) fn shares<M: Real>(
+    weights: &[M],
+    expected: usize,
+    side: Side,
+    what: &'static str,
+) -> Result<Vec<f64>, Error> {
+    if expected == 0 {
+        return Err(Error::Empty { rows: 0, cols: 0 });
+    }
+    if weights.len() != expected {
+        return Err(Error::Length {
+            what,
+            expected,
+            found: weights.len(),
+        });
+    }
+    scaled(weights, side)
 }
 
 fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
