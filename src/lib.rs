@@ -34,6 +34,13 @@
 //! the same bits for any number of threads. [`sweep`] is the door for devices, [`bounded`] moves mass
 //! between bounds, [`flow`] solves networks that are not bipartite.
 //!
+//! # More than one problem
+//!
+//! * [`line`]: W_p on a line or a circle by sorting, with plans, quantiles, gradients.
+//! * [`Sliced`]: clouds in any dimension through their shadows on lines.
+//! * [`GromovWasserstein`]: things that know only how they relate among themselves, matched; fused, partial, entropic.
+//! * [`Gaussian`] and [`Mixture`] (feature `nalgebra`): closed forms.
+//!
 //! # Features
 //!
 //! * `rayon` (default): sweeps on all cores.
@@ -45,9 +52,14 @@ mod entropic;
 mod error;
 mod exact;
 pub mod flow;
+#[cfg(feature = "nalgebra")]
+mod gaussian;
+mod gromov;
 mod incremental;
 mod kernel;
+pub mod line;
 mod problem;
+mod sliced;
 mod solution;
 mod solver;
 pub mod sweep;
@@ -63,10 +75,16 @@ pub use error::{Error, Side};
 pub use exact::shortest_paths::ShortestPaths;
 pub use exact::simplex::{NetworkSimplex, Start};
 pub use exact::{Algorithm, Exact};
+#[cfg(feature = "nalgebra")]
+pub use gaussian::{AffineMap, Gaussian, GaussianBarycenter, Mixture, MixtureTransport};
+pub use gromov::{
+    GromovCertificate, GromovProblem, GromovSolution, GromovWasserstein, Loss, Relations,
+};
 pub use incremental::{Checkpoint, Incremental, Resolve};
 pub use kernel::real::Real;
 pub use problem::Problem;
 pub use problem::marginals::{Marginals, Slack};
+pub use sliced::{MaxSliced, Sliced, SlicedDistance, SlicedGradients};
 pub use solution::certificate::Certificate;
 pub use solution::plan::{Entry, Plan};
 pub use solution::potentials::Potentials;

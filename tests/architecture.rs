@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 13] = [
+const ROOMS: &[&str] = &[
     "kernel",
     "error",
     "cost",
@@ -19,6 +19,10 @@ const ROOMS: [&str; 13] = [
     "flow",
     "bounded",
     "incremental",
+    "line",
+    "sliced",
+    "gaussian",
+    "gromov",
     "compiled",
 ];
 
