@@ -364,7 +364,7 @@ pub(crate) fn check_points<T: Real>(
         };
         return Err(Error::Empty { rows, cols });
     }
-    if points.len() % dimension != 0 {
+    if !points.len().is_multiple_of(dimension) {
         return Err(Error::Length {
             what: match side {
                 Side::Cols => "column points",
