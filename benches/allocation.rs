@@ -46,6 +46,7 @@ use cpu_time::ProcessTime;
 use earthmover_ssl::allocation::{
     Acceleration, Bounds, ConstrainedAllocation, CostStorage, LabelAllocator, Schedule,
 };
+use earthmover_testkit::Rng;
 
 struct Settings {
     examples: usize,
@@ -605,31 +606,5 @@ impl Model {
             log_p.extend(logits.iter().map(|l| (l - lse) as f32));
         }
         log_p
-    }
-}
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.uniform() * n as f64) as usize
-    }
-
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }

@@ -1,10 +1,9 @@
 //! The misspecification signal on a prior that fits and on one that does not.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allocation_common;
-
-use allocation_common::{Rng, log_softmax, predictions};
 use earthmover_ssl::allocation::{Bounds, LabelAllocator, Warning};
+use earthmover_testkit::Rng;
+
+use crate::paper::{log_softmax, predictions};
 
 fn allocated(bounds: Bounds, rho: f64, sharpness: f64) -> LabelAllocator {
     let (n, shares) = (1500, [0.4, 0.3, 0.2, 0.1]);

@@ -1,6 +1,4 @@
 //! The generator against published figures, and the laws of what it draws.
-#![cfg(feature = "data")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover_ssl::rng::{Rng, RngState};
 

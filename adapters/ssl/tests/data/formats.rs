@@ -1,6 +1,4 @@
 //! Every loader on small files written here by an encoder of its own, whole and damaged.
-#![cfg(feature = "data")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::io::Write;
@@ -771,8 +769,8 @@ fn folders_with_parts() {
 /// `quality=95, subsampling=0`; `Image.new('L', (16, 8), 77)`, saved with `quality=90`.
 #[test]
 fn jpeg_files_are_decoded() {
-    let colour = include_bytes!("fixtures/two-colours.jpg");
-    let grey = include_bytes!("fixtures/grey.jpg");
+    let colour = include_bytes!("../fixtures/two-colours.jpg");
+    let grey = include_bytes!("../fixtures/grey.jpg");
     let dir = Scratch::new("folder-jpeg");
     for part in ["train", "test"] {
         dir.write(&format!("{part}/colour/a.jpg"), colour);

@@ -1,11 +1,10 @@
 //! The allocator against the paper's algorithm, and its manners.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allocation_common;
-
-use allocation_common::{Rng, paper_sinkhorn, predictions};
 use earthmover_ssl::Error;
 use earthmover_ssl::allocation::{Bounds, ConstrainedAllocation, CostStorage, LabelAllocator};
+use earthmover_testkit::Rng;
+
+use crate::paper::{paper_sinkhorn, predictions};
 
 fn all(n: usize) -> Vec<usize> {
     (0..n).collect()

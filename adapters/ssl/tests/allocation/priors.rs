@@ -1,11 +1,8 @@
 //! Bounds, schedules and shift estimation against published or independently derived values.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allocation_common;
-
-use allocation_common::Rng;
 use earthmover_ssl::Error;
 use earthmover_ssl::allocation::{Bounds, MovingBounds, Schedule, ShiftEstimator};
+use earthmover_testkit::Rng;
 use proptest::prelude::*;
 
 #[test]
@@ -67,7 +64,7 @@ proptest! {
     fn shift_is_recovered_from_exact_confusion(seed in any::<u64>(), k in 2usize..7) {
         let mut rng = Rng(seed);
         let simplex = |rng: &mut Rng| {
-            let raw: Vec<f64> = (0..k).map(|_| 0.05 + rng.uniform()).collect();
+            let raw: Vec<f64> = (0..k).map(|_| 0.05 + rng.unit()).collect();
             let sum: f64 = raw.iter().sum();
             raw.iter().map(|r| r / sum).collect::<Vec<f64>>()
         };

@@ -1,12 +1,10 @@
 //! The paper's "Generality" paragraph as theorems: which heuristics the linear programme contains, by the exact
 //! solver, and that the allocator tends to the linear programme as γ grows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allocation_common;
-
-use allocation_common::{paper_marginals, predictions};
 use earthmover::{Dense, Exact, Marginals, Problem, Slack};
 use earthmover_ssl::allocation::{Bounds, LabelAllocator};
+
+use crate::paper::{paper_marginals, predictions};
 
 /// Costs −log p as the allocator stores them.
 fn costs(log_p: &[f32]) -> Vec<f32> {
@@ -154,7 +152,7 @@ fn large_gamma_gives_the_exact_labels_on_random_predictions() {
 }
 
 #[cfg(feature = "data")]
-#[path = "../../../examples/label_allocation/softmax.rs"]
+#[path = "../../../../examples/label_allocation/softmax.rs"]
 mod softmax;
 
 #[cfg(feature = "data")]

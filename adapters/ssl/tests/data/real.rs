@@ -2,7 +2,6 @@
 //!
 //! Set `EARTHMOVER_DATA` to a folder with any of `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, `svhn`
 //! in it; what is not there is passed over.
-#![cfg(feature = "data")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,18 +1,15 @@
 //! Descent, rates, averages and clipping, step by step against figures recorded from PyTorch.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Tensor};
-use common::{assert_near, figures, gap, numbers, tensor, wave};
 use earthmover_ssl::nn::ops::cross_entropy;
 use earthmover_ssl::nn::optim::{Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients};
 use earthmover_ssl::nn::{
     Classifier, Decay, DeviceError, Init, Mode, NnError, Parameter, SmallCnn, Store, load_tensors,
     save_tensors,
 };
+
+use crate::tensors::{assert_near, figures, gap, numbers, tensor, wave};
 
 /// Two parameters and nothing to compute: a weight that decays and a bias that does not.
 struct Pair(Store);

@@ -1,6 +1,4 @@
 //! Labeled splits: shares, seeds, refusals.
-#![cfg(feature = "data")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover_ssl::data::{LabeledSplit, Sampler, SplitError, SplitMode};
 

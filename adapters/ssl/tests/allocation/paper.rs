@@ -2,31 +2,7 @@
 //! reproducible predictions to feed it.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-/// SplitMix64.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.uniform() * n as f64) as usize
-    }
-
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-}
+use earthmover_testkit::Rng;
 
 /// Log-softmax, row by row.
 pub fn log_softmax(logits: &[f64], k: usize) -> Vec<f32> {
@@ -50,7 +26,7 @@ pub fn predictions(n: usize, shares: &[f64], sharpness: f64, seed: u64) -> (Vec<
     let mut logits = Vec::with_capacity(n * k);
     let mut truth = Vec::with_capacity(n);
     for _ in 0..n {
-        let mut draw = rng.uniform() * total;
+        let mut draw = rng.unit() * total;
         let mut class = 0;
         while class + 1 < k && draw >= shares[class] {
             draw -= shares[class];

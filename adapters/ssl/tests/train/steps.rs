@@ -1,6 +1,4 @@
 //! What a step does, and what a run does when it goes wrong.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 use std::sync::Arc;

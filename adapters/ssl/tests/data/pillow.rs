@@ -1,8 +1,6 @@
 //! The operations against what Pillow 13.0 made of the same images.
 //!
 //! Recorded with `python tests/fixtures/pillow.py > tests/fixtures/pillow.txt`.
-#![cfg(feature = "data")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover_ssl::augment::Canvas;
 
@@ -16,7 +14,7 @@ struct Record<'a> {
 }
 
 fn records() -> Vec<Record<'static>> {
-    include_str!("fixtures/pillow.txt")
+    include_str!("../fixtures/pillow.txt")
         .lines()
         .map(|line| {
             let fields: Vec<&str> = line.split(' ').collect();

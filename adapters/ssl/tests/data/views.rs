@@ -1,6 +1,4 @@
 //! Views: laws of the operations, of the policies and of whole batches.
-#![cfg(feature = "data")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! A run that is stopped and gone on with is the run that was never stopped.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

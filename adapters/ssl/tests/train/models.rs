@@ -1,13 +1,10 @@
 //! The networks: sizes, initial weights, modes, and one step of a wide ResNet against PyTorch.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
 
 use candle_core::{DType, Device, Tensor};
-use common::{assert_near, figures, gap, numbers, tensor, wave};
 use earthmover_ssl::nn::ops::{cross_entropy, soft_cross_entropy};
 use earthmover_ssl::nn::{Classifier, Decay, Mlp, Mode, NnError, SmallCnn, WideResNet};
+
+use crate::tensors::{assert_near, figures, gap, numbers, tensor, wave};
 
 fn wide(depth: usize, width: usize, classes: usize) -> WideResNet {
     WideResNet::new(depth, width, 3, classes, 7, DType::F32, &Device::Cpu).unwrap()

@@ -1,6 +1,4 @@
 //! The allocation beside the linear programme: what is logged is right, and the run does not notice.
-#![cfg(feature = "train")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,14 +1,13 @@
 //! Groups, lower bounds, row bounds, multi-label: the entropic answer, the exact one, and their proofs.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod allocation_common;
-
-use allocation_common::{Rng, predictions};
 use earthmover_ssl::Error;
 use earthmover_ssl::allocation::{
     Acceleration, Bounds, ConstrainedAllocation, ConstrainedSolution, LabelAllocator, MovingBounds,
 };
+use earthmover_testkit::Rng;
 use proptest::prelude::*;
+
+use crate::paper::predictions;
 
 /// What every answer to every question must satisfy, checked from the plan alone.
 struct Laws<'a> {
@@ -128,13 +127,13 @@ proptest! {
         let (log_p, _) = predictions(n, &[0.5, 0.2, 0.1, 0.1, 0.1], 2.0, seed);
         let labels = if multi { 2.0 } else { 1.0 };
         let cap = if multi { 1.0 } else { f64::INFINITY };
-        let rows: Vec<f64> = (0..n).map(|_| labels * (0.5 + 0.5 * rng.uniform())).collect();
+        let rows: Vec<f64> = (0..n).map(|_| labels * (0.5 + 0.5 * rng.unit())).collect();
         let supply: f64 = rows.iter().sum();
         let least = rho * supply;
         // Upper bounds with room to spare for what is asked, lower bounds that take a part of it.
         let share = supply / n as f64 / k as f64;
-        let upper: Vec<f64> = (0..k).map(|_| (share * (1.1 + rng.uniform())).min(1.0)).collect();
-        let lower: Vec<f64> = (0..k).map(|_| 0.6 * share * rng.uniform() * rho).collect();
+        let upper: Vec<f64> = (0..k).map(|_| (share * (1.1 + rng.unit())).min(1.0)).collect();
+        let lower: Vec<f64> = (0..k).map(|_| 0.6 * share * rng.unit() * rho).collect();
         let groups = vec![
             (vec![0, 1, 2], 0.0, share * 3.3),
             (vec![3, 4], share * 1.3 * rho, f64::INFINITY),
@@ -165,8 +164,8 @@ proptest! {
         let (log_p, _) = predictions(n, &[0.5, 0.2, 0.1, 0.1, 0.1], 2.0, seed);
         let labels = if multi { 2.0 } else { 1.0 };
         let share = labels / k as f64;
-        let upper: Vec<f64> = (0..k).map(|_| (share * (1.1 + rng.uniform())).min(1.0)).collect();
-        let lower: Vec<f64> = (0..k).map(|_| 0.6 * share * rng.uniform() * rho).collect();
+        let upper: Vec<f64> = (0..k).map(|_| (share * (1.1 + rng.unit())).min(1.0)).collect();
+        let lower: Vec<f64> = (0..k).map(|_| 0.6 * share * rng.unit() * rho).collect();
         // Soft enough for the plain cycles to finish.
         let fast = ConstrainedAllocation::new(k)
             .labels_per_example(labels)
