@@ -316,6 +316,15 @@ pub enum Error {
         /// What it must be.
         expected: &'static str,
     },
+    /// A name that is no method's.
+    #[error(
+        "`{given}` names no method: there are exact, network-simplex, shortest-paths, and with an epsilon entropic:0.01, \
+         newton:0.01, sinkhorn:0.01, sinkhorn:1..0.01/4"
+    )]
+    Method {
+        /// What was given.
+        given: String,
+    },
     /// A point has a coordinate that is NaN or infinite.
     #[error(
         "coordinate {coordinate} of {side} point {index} is {}; coordinates must be finite",

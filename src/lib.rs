@@ -27,6 +27,7 @@
 //!   bounds and slack are marginals too, and one code path for every solver.
 //! * **Solver**: [`Exact`] and [`Entropic`] choose for you between [`NetworkSimplex`] and [`ShortestPaths`],
 //!   [`Sinkhorn`] and [`Newton`]; each has its own options.
+//!   [`Method`] is any of them, chosen while the program runs.
 //! * **Answer**: a [`Solution`] has a [`Status`], [`Potentials`], a [`Plan`] and a [`Certificate`] that
 //!   bounds the optimum from both sides.
 //!
@@ -45,6 +46,9 @@
 //!
 //! * `rayon` (default): sweeps on all cores.
 //! * `nalgebra` (default): matrices and views as costs.
+//! * `ndarray`: matrices and views of any layout as costs.
+//! * `serde`: options, marginals, potentials, certificates and [owned answers](OwnedSolution) can be written down and read
+//!   back; ±∞ survive JSON as words.
 pub mod bounded;
 mod compiled;
 pub mod cost;
@@ -58,6 +62,7 @@ mod gromov;
 mod incremental;
 mod kernel;
 pub mod line;
+mod method;
 mod problem;
 mod sliced;
 mod solution;
@@ -82,10 +87,12 @@ pub use gromov::{
 };
 pub use incremental::{Checkpoint, Incremental, Resolve};
 pub use kernel::real::Real;
+pub use method::Method;
 pub use problem::Problem;
 pub use problem::marginals::{Marginals, Slack};
 pub use sliced::{MaxSliced, Sliced, SlicedDistance, SlicedGradients};
 pub use solution::certificate::Certificate;
+pub use solution::owned::{OwnedPlan, OwnedSolution};
 pub use solution::plan::{Entry, Plan};
 pub use solution::potentials::Potentials;
 pub use solution::{NotConverged, Solution, Status};

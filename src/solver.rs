@@ -122,6 +122,24 @@ impl Watch {
     }
 }
 
+/// A callback cannot be written down; a time limit can.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Watch {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.limit.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Watch {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self {
+            callback: None,
+            limit: Option::deserialize(deserializer)?,
+        })
+    }
+}
+
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")

@@ -16,6 +16,7 @@ const ROOMS: &[&str] = &[
     "solver",
     "entropic",
     "exact",
+    "method",
     "flow",
     "bounded",
     "incremental",

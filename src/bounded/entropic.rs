@@ -35,15 +35,17 @@ use super::exact::feasible;
 use super::newton::Step;
 use super::projection::{CLOSED, corrected, level, log_sum_exp, project_row};
 use super::question::Question;
-use super::solution::{BoundedSolution, Masses, Prices};
+use super::solution::{BoundedSolution, Prices};
 use crate::entropic::outcome::{check_epsilon, check_tolerance};
 use crate::entropic::probe::CostProbe;
 use crate::flow::MinCostFlow;
 use crate::solver::{Guard, Watch};
-use crate::{Dense, Error, Progress, Status};
+use crate::{Dense, Error, OwnedPlan, Progress, Status};
 
 /// What [`BregmanProjections`] does between cycles of projections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Acceleration {
     /// Newton's steps on the prices.
@@ -76,16 +78,28 @@ pub enum Acceleration {
 /// Benamou, Carlier, Cuturi, Nenna and Peyré, *Iterative Bregman projections for regularized transportation
 /// problems* (2015); Dykstra (1983) for the corrections.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(default = "BregmanProjections::unregularised", deny_unknown_fields)
+)]
 #[must_use]
 pub struct BregmanProjections {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
     acceleration: Acceleration,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 
 impl BregmanProjections {
+    /// What options start from as they are read: ε has no default, and solving refuses to do without.
+    #[cfg(feature = "serde")]
+    fn unregularised() -> Self {
+        Self::new(f64::NAN)
+    }
+
     /// A solver with the entropic regularisation ε, in the unit of the costs.
     ///
     /// # Examples
@@ -236,7 +250,11 @@ pub(super) fn project(
     let (plan, iterations) = (state.plan, state.iterations);
     let certificate = certify(&question, &held, &plan, &nodes);
     Ok(BoundedSolution {
-        plan: Masses::Dense(plan),
+        plan: OwnedPlan::Dense {
+            rows: n,
+            cols: k,
+            masses: plan,
+        },
         row_potentials: rows.clone(),
         col_potentials: question.tree.along_paths(&nodes),
         prices: Prices { rows, nodes },

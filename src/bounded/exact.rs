@@ -8,9 +8,9 @@
 //! then does mass pass through them one after the other.
 
 use super::question::Question;
-use super::solution::{BoundedSolution, Masses, Prices};
+use super::solution::{BoundedSolution, Prices};
 use crate::flow::{ArcId, Bounds, MinCostFlow, Network};
-use crate::{Certificate, Entry, Error};
+use crate::{Certificate, Entry, Error, OwnedPlan};
 
 /// The least cost of moving mass within the bounds.
 pub(super) fn flow(question: &Question, solver: &MinCostFlow) -> Result<BoundedSolution, Error> {
@@ -32,7 +32,11 @@ pub(super) fn flow(question: &Question, solver: &MinCostFlow) -> Result<BoundedS
     let source = flow.potential(0);
     let cols = 2 + rows..2 + rows + k;
     Ok(BoundedSolution {
-        plan: Masses::Entries(entries),
+        plan: OwnedPlan::Sparse {
+            rows,
+            cols: k,
+            entries,
+        },
         prices: Prices {
             rows: (0..rows).map(price).collect(),
             nodes: (rows..sums).map(price).collect(),

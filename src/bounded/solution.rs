@@ -4,7 +4,7 @@ use super::projection::project_row;
 use super::question::{check, lacking};
 use crate::flow::Bounds;
 use crate::problem::check::rows as check_rows;
-use crate::{Certificate, Entry, Error, Status};
+use crate::{Certificate, Entry, Error, OwnedPlan, Status};
 
 /// The answer to a [`BoundedTransport`](super::BoundedTransport): the plan, the shadow prices, the proof.
 ///
@@ -28,7 +28,7 @@ use crate::{Certificate, Entry, Error, Status};
 #[derive(Debug, Clone)]
 #[must_use = "look at `status` before trusting the answer"]
 pub struct BoundedSolution {
-    pub(super) plan: Masses,
+    pub(super) plan: OwnedPlan,
     pub(super) prices: Prices,
     pub(super) row_potentials: Vec<f64>,
     pub(super) col_potentials: Vec<f64>,
@@ -38,13 +38,6 @@ pub struct BoundedSolution {
     /// Zero for an exact answer.
     pub(super) epsilon: f64,
     pub(super) cap: f64,
-}
-
-/// A plan: a vertex of the polytope has few entries, an entropic plan has all.
-#[derive(Debug, Clone)]
-pub(super) enum Masses {
-    Entries(Vec<Entry>),
-    Dense(Vec<f64>),
 }
 
 /// Shadow prices of the rows and of the tree's nodes: columns, groups, the total.
@@ -66,54 +59,34 @@ impl BoundedSolution {
         self.iterations
     }
 
+    /// The plan: a vertex of the polytope has few entries, an entropic plan has all.
+    #[must_use]
+    pub fn plan(&self) -> &OwnedPlan {
+        &self.plan
+    }
+
     /// The entries that carry mass, by row and column.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        let mut found = Vec::new();
-        self.each(|entry| found.push(entry));
-        found
-    }
-
-    /// Calls `visit` on every entry that carries mass, by row and column.
-    fn each(&self, mut visit: impl FnMut(Entry)) {
-        let cols = self.col_potentials.len();
-        match &self.plan {
-            Masses::Entries(entries) => entries.iter().for_each(|&e| visit(e)),
-            Masses::Dense(plan) => {
-                for (at, &mass) in plan.iter().enumerate().filter(|(_, m)| **m > 0.0) {
-                    let (row, col) = (at / cols, at % cols);
-                    visit(Entry { row, col, mass });
-                }
-            }
-        }
+        self.plan.entries(0.0)
     }
 
     /// The whole plan row-major.
     #[must_use]
     pub fn to_dense(&self) -> Vec<f64> {
-        if let Masses::Dense(plan) = &self.plan {
-            return plan.clone();
-        }
-        let cols = self.col_potentials.len();
-        let mut dense = vec![0.0; self.row_potentials.len() * cols];
-        self.each(|e| dense[e.row * cols + e.col] = e.mass);
-        dense
+        self.plan.to_dense()
     }
 
     /// The sum of each row.
     #[must_use]
     pub fn row_sums(&self) -> Vec<f64> {
-        let mut sums = vec![0.0; self.row_potentials.len()];
-        self.each(|e| sums[e.row] += e.mass);
-        sums
+        self.plan.row_sums()
     }
 
     /// The sum of each column.
     #[must_use]
     pub fn col_sums(&self) -> Vec<f64> {
-        let mut sums = vec![0.0; self.col_potentials.len()];
-        self.each(|e| sums[e.col] += e.mass);
-        sums
+        self.plan.col_sums()
     }
 
     /// Cost ⟨C, P⟩ of the plan.

@@ -10,6 +10,8 @@ mod dense;
 mod from_fn;
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod points;
 mod reduced;
 mod rewritable;
@@ -32,6 +34,19 @@ pub use points::{
 use crate::Real;
 
 /// A rows × columns table of costs, held or computed.
+///
+/// A trait object is a cost as well: a program that learns its kind of cost while it runs solves over `&dyn Cost<T>`. That costs
+/// nothing, for the solvers hide the type anyway and ask for whole tiles.
+///
+/// ```
+/// use earthmover::{Cost, Dense, Exact, FromFn, Marginals, Problem};
+/// let (table, rule) = (Dense::new(&[3.0, 1.0], 2, 1)?, FromFn::new(2, 1, |i, _| i as f64)?);
+/// for (cost, price) in [(&table as &dyn Cost<f64>, 2.0), (&rule, 0.5)] {
+///     let problem = Problem::new(cost, Marginals::uniform(2, 1)?)?;
+///     assert_eq!(Exact::new().solve(&problem)?.objective(), price);
+/// }
+/// # Ok::<(), earthmover::Error>(())
+/// ```
 ///
 /// # Examples
 /// ```

@@ -2,8 +2,8 @@
 //!
 //! | problem | way | why |
 //! | --- | --- | --- |
-//! | few entries of a row visible at this ε, and a side of at most [`Entropic::FEW`] or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
-//! | a side of more than [`Entropic::MANY`] | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
+//! | few entries of a row visible at this ε, and a side of at most 15 or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
+//! | a side of more than 1,024 | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
 //! | otherwise | [`Sinkhorn`], and [`Newton`] from there if it takes long | how many sweeps it takes shows only on the way |
 //!
 //! How many entries are visible is estimated from a few rows: those within 14 ε of the row's best. With `v`
@@ -61,6 +61,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "Written", into = "Written"))]
 #[must_use]
 pub struct Entropic {
     epsilon: f64,
@@ -69,6 +71,47 @@ pub struct Entropic {
     tolerance: f64,
     max_iterations: Option<usize>,
     watch: Watch,
+}
+
+/// The options as they are written down.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    epsilon: f64,
+    #[serde(default)]
+    tolerance: Option<f64>,
+    #[serde(default)]
+    max_iterations: Option<usize>,
+    #[serde(default)]
+    time_limit: Watch,
+}
+
+#[cfg(feature = "serde")]
+impl From<Entropic> for Written {
+    fn from(solver: Entropic) -> Self {
+        Self {
+            epsilon: solver.epsilon,
+            tolerance: Some(solver.tolerance),
+            max_iterations: solver.max_iterations,
+            time_limit: solver.watch,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Written> for Entropic {
+    fn from(written: Written) -> Self {
+        let mut solver = Self::new(written.epsilon);
+        if let Some(tolerance) = written.tolerance {
+            solver = solver.tolerance(tolerance);
+        }
+        if let Some(sweeps) = written.max_iterations {
+            solver = solver.max_iterations(sweeps);
+        }
+        solver.watch = written.time_limit;
+        solver
+    }
 }
 
 /// What [`Entropic`] makes of a problem.
@@ -81,12 +124,6 @@ enum Choice {
 }
 
 impl Entropic {
-    /// Smaller side up to which the other need not be much larger for Newton's method.
-    pub const FEW: usize = 15;
-
-    /// Smaller side up to which Newton's method is used at all.
-    pub const MANY: usize = 1024;
-
     /// A solver at this regularisation, in the units of the cost.
     pub fn new(epsilon: f64) -> Self {
         Self {
@@ -97,6 +134,11 @@ impl Entropic {
             max_iterations: None,
             watch: Watch::default(),
         }
+    }
+
+    /// The regularisation in force.
+    pub(crate) fn regularisation(&self) -> f64 {
+        self.epsilon
     }
 
     /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
@@ -138,7 +180,7 @@ impl Entropic {
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
         let (rows, cols) = (problem.rows(), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
-        if small > Self::MANY {
+        if small > MAX_NEWTON_SIDE {
             return Choice::Sinkhorn;
         }
         let probe = if cols <= rows {
@@ -147,7 +189,7 @@ impl Entropic {
             CostProbe::new(&Transposed(problem.cost()), self.epsilon)
         };
         let (k, n) = (small as f64, large as f64);
-        let tall = small <= Self::FEW || (n >= TALL * k && k * k <= 150.0 * n);
+        let tall = small <= ALWAYS_NEWTON_SIDE || (n >= TALL * k && k * k <= 150.0 * n);
         if tall && probe.is_near_deterministic() {
             return Choice::Newton;
         }
@@ -314,6 +356,12 @@ const COMPUTED: f64 = 24.0;
 
 /// A trial of fewer sweeps than this would not tell.
 const FEWEST_SWEEPS: usize = 50;
+
+/// Smaller side up to which the other need not be much larger for Newton's method.
+const ALWAYS_NEWTON_SIDE: usize = 15;
+
+/// Smaller side up to which Newton's method is used at all.
+const MAX_NEWTON_SIDE: usize = 1024;
 
 /// Most steps of Newton's method after a trial, unless the caller says otherwise.
 const MOST_STEPS: usize = 1_000;

@@ -58,6 +58,8 @@ use crate::{
 
 /// How an exact answer is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Algorithm {
     /// The faster of the others for the shape of the problem.
@@ -91,10 +93,13 @@ enum Choice {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Exact {
     algorithm: Algorithm,
     start: Start,
     max_iterations: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 

@@ -15,10 +15,12 @@ use core::ops::{RangeFrom, RangeFull, RangeInclusive, RangeToInclusive};
 /// assert_eq!(Bounds::from(3.0), Bounds { lower: 3.0, upper: 3.0 });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bounds {
     /// The least value allowed; finite.
     pub lower: f64,
     /// The largest value allowed; may be +∞.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub upper: f64,
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod column_block;
 pub(crate) mod dispatch;
 pub(crate) mod eigen;
 pub(crate) mod exp;
+#[cfg(feature = "serde")]
+pub(crate) mod extended;
 pub(crate) mod hash;
 pub(crate) mod kd;
 pub(crate) mod lanes;

@@ -24,16 +24,21 @@ use crate::{Error, Real, Side};
 /// assert_eq!(slack.row_cost, 0.0);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Slack {
     /// Mass of the extra row: what columns may leave unused.
     pub row: f64,
     /// Mass of the extra column: what rows may leave unused.
     pub col: f64,
     /// Cost per unit of mass from the extra row into any column.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub row_cost: f64,
     /// Cost per unit of mass from any row into the extra column.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub col_cost: f64,
     /// Cost per unit of mass from the extra row into the extra column; +∞ forbids it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub corner_cost: f64,
 }
 
@@ -82,6 +87,8 @@ impl Default for Slack {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Written", into = "Written"))]
 pub struct Marginals {
     rows: Vec<f64>,
     cols: Vec<f64>,
@@ -388,6 +395,49 @@ fn check_range(rows: &[f64], cols: &[f64], slack: Slack, total: f64) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Marginals as they are written down.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    rows: Vec<f64>,
+    cols: Vec<f64>,
+    #[serde(default)]
+    slack: Slack,
+}
+
+#[cfg(feature = "serde")]
+impl From<Marginals> for Written {
+    fn from(marginals: Marginals) -> Self {
+        Self {
+            rows: marginals.rows,
+            cols: marginals.cols,
+            slack: marginals.slack,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Written> for Marginals {
+    type Error = Error;
+
+    fn try_from(written: Written) -> Result<Self, Error> {
+        let read = Self::with_slack(&written.rows, &written.cols, written.slack)?;
+        let near = |a: &f64, b: &f64| (a - b).abs() <= 4.0 * f64::EPSILON * a.abs();
+        let same = read.cols.iter().zip(&written.cols).all(|(a, b)| near(a, b));
+        // Masses that were balanced when they were written are read back to the last bit.
+        Ok(if same && near(&read.slack.col, &written.slack.col) {
+            Self {
+                cols: written.cols,
+                slack: written.slack,
+                ..read
+            }
+        } else {
+            read
+        })
+    }
 }
 
 /// Columns and slack that balance rows of total mass `supply`, and the total of either side.

@@ -42,16 +42,23 @@ use crate::{Cost, Potentials, Problem, Real};
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Certificate {
     /// Cost of a feasible plan next to this one, rounded up: an upper bound of the optimum.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub primal: f64,
     /// Value of feasible potentials, rounded down: a lower bound of the optimum.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub dual: f64,
     /// Cost of the plan as it is, slack costs included.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub objective: f64,
     /// L1 distance of the plan's marginals from the ones asked for, over the total mass.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub violation: f64,
     /// Mass moved between real rows and real columns.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub mass: f64,
 }
 

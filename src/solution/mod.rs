@@ -1,6 +1,7 @@
 //! The answer, which judges itself.
 
 pub(crate) mod certificate;
+pub(crate) mod owned;
 pub(crate) mod plan;
 pub(crate) mod potentials;
 pub(crate) mod start;
@@ -8,12 +9,15 @@ pub(crate) mod start;
 use std::sync::OnceLock;
 
 use crate::solution::certificate::Certificate;
+use crate::solution::owned::{OwnedPlan, OwnedSolution};
 use crate::solution::plan::{Plan, Representation};
 use crate::sweep::DualPoint;
 use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a solver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 #[must_use]
 pub enum Status {
@@ -199,6 +203,55 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         self.potentials().clone()
     }
 
+    /// The answer without the problem it borrows, its plan written out: the few entries of an exact one, all rows × columns of an
+    /// entropic one (see [`into_owned_above`](Self::into_owned_above) for less). Works the certificate out if nobody
+    /// has asked for it before.
+    pub fn into_owned(self) -> OwnedSolution {
+        let (rows, cols) = (self.problem.rows(), self.problem.cols());
+        let plan = match &self.shape {
+            Representation::Sparse(_) => return self.into_owned_above(0.0),
+            Representation::Gibbs { .. } => self.plan().to_dense(),
+        };
+        self.owned(OwnedPlan::Dense {
+            rows,
+            cols,
+            masses: plan,
+        })
+    }
+
+    /// The same, keeping only the entries of the plan that carry more than `threshold`.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Entropic, Marginals, Problem};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let answer = Entropic::new(0.05).solve(&problem)?.into_owned_above(1e-6);
+    /// drop(problem);
+    /// assert_eq!(answer.plan.entries(0.0).len(), 2);
+    /// assert!((answer.plan.mass() - 1.0).abs() < 1e-6);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn into_owned_above(self, threshold: f64) -> OwnedSolution {
+        let plan = OwnedPlan::Sparse {
+            rows: self.problem.rows(),
+            cols: self.problem.cols(),
+            entries: self.plan().entries(threshold),
+        };
+        self.owned(plan)
+    }
+
+    fn owned(self, plan: OwnedPlan) -> OwnedSolution {
+        OwnedSolution {
+            status: self.status,
+            iterations: self.iterations,
+            violation: self.violation(),
+            epsilon: self.epsilon(),
+            certificate: *self.certificate(),
+            potentials: self.into_potentials(),
+            plan,
+        }
+    }
+
     /// The transport plan.
     #[must_use]
     pub fn plan(&self) -> Plan<'_, T, C> {
@@ -335,6 +388,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
 
 /// An answer that did not meet its tolerance, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 #[error(
     "not converged: {status} after {iterations} iterations with a marginal violation of {violation:e}{}{}",
     if advice.is_some() { "; " } else { "" }, advice.unwrap_or_default()

@@ -68,6 +68,7 @@ pub(crate) fn unplaced(whole: f64, given: f64, scale: f64, cost: f64) -> f64 {
 
 /// One entry of a plan: `mass` goes from `row` to `col`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Entry {
     /// The row it leaves.
     pub row: usize,

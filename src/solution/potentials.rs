@@ -22,14 +22,19 @@ use crate::sweep::DualPoint;
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Potentials {
     /// One per row.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended::list"))]
     pub rows: Vec<f64>,
     /// One per column.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended::list"))]
     pub cols: Vec<f64>,
     /// Of the slack row; −∞ where it carries no mass.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub slack_row: f64,
     /// Of the slack column; −∞ where it carries no mass.
+    #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub slack_col: f64,
 }
 

@@ -56,11 +56,17 @@ use crate::{
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(default = "Newton::unregularised", deny_unknown_fields)
+)]
 #[must_use]
 pub struct Newton {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 
@@ -85,6 +91,12 @@ const COOLING: f64 = 4.0;
 const NARROW: usize = 32;
 
 impl Newton {
+    /// What options start from as they are read: ε has no default, and solving refuses to do without.
+    #[cfg(feature = "serde")]
+    fn unregularised() -> Self {
+        Self::new(f64::NAN)
+    }
+
     /// A solver at this regularisation, in the units of the cost.
     pub fn new(epsilon: f64) -> Self {
         Self {
@@ -93,6 +105,11 @@ impl Newton {
             max_iterations: 1_000,
             watch: Watch::default(),
         }
+    }
+
+    /// The regularisation in force.
+    pub(crate) fn regularisation(&self) -> f64 {
+        self.epsilon
     }
 
     /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.

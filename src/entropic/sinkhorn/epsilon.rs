@@ -13,6 +13,9 @@ use crate::entropic::outcome::check_epsilon;
 /// # let _ = (fixed, annealed);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Epsilon {
     /// One value throughout.
     Fixed(f64),

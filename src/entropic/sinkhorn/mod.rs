@@ -34,6 +34,9 @@ use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, 
 
 /// What the sweeps of a stored cost do with its exponentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Kernel {
     /// Keep them where the cost is stored anyway, recompute them where it is computed on the fly.
     #[default]
@@ -59,6 +62,11 @@ pub enum Kernel {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(default = "Sinkhorn::unregularised", deny_unknown_fields)
+)]
 #[must_use]
 pub struct Sinkhorn {
     epsilon: Epsilon,
@@ -66,10 +74,17 @@ pub struct Sinkhorn {
     max_iterations: usize,
     memory: usize,
     kernel: Kernel,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 
 impl Sinkhorn {
+    /// What options start from as they are read: ε has no default, and solving refuses to do without.
+    #[cfg(feature = "serde")]
+    fn unregularised() -> Self {
+        Self::new(f64::NAN)
+    }
+
     /// A solver at this regularisation, in the units of the cost; an [`Epsilon`] or a number.
     pub fn new(epsilon: impl Into<Epsilon>) -> Self {
         Self {
@@ -86,6 +101,11 @@ impl Sinkhorn {
     pub fn epsilon(mut self, epsilon: impl Into<Epsilon>) -> Self {
         self.epsilon = epsilon.into();
         self
+    }
+
+    /// The regularisation in force.
+    pub(crate) fn regularisation(&self) -> Epsilon {
+        self.epsilon
     }
 
     /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.

@@ -88,11 +88,20 @@ const RELIEF: f64 = 0.01;
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct ShortestPaths {
     max_iterations: usize,
     /// Arcs that can be looked at while another way solves the problem.
+    #[cfg_attr(feature = "serde", serde(skip, default = "no_other_way"))]
     other_way: f64,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
+}
+
+#[cfg(feature = "serde")]
+fn no_other_way() -> f64 {
+    f64::INFINITY
 }
 
 impl Default for ShortestPaths {

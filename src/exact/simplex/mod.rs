@@ -46,6 +46,8 @@ use start::Masses;
 
 /// Where [`NetworkSimplex`] takes its first plan from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Start {
     /// [`Multiscale`](Self::Multiscale) for point clouds of at least 512 points a side in up to three
@@ -78,10 +80,13 @@ pub enum Start {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[must_use]
 pub struct NetworkSimplex {
     max_iterations: usize,
     start: Start,
+    #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 
