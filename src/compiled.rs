@@ -9,6 +9,7 @@
 //! functions): a question asks whether forbidden pairs strand mass, an answer has its plan repaired, and both are work
 //! for the exact solvers above them.
 
+use crate::barycenter::Parts;
 use crate::entropic::probe::CostProbe;
 use crate::exact::repair::repair;
 use crate::exact::simplex::stranded;
@@ -16,9 +17,9 @@ use crate::problem::Erased;
 use crate::solution::Answer;
 use crate::solution::certificate::{Certificate, Deficient, Repaired, certify};
 use crate::solution::plan::Representation;
-use crate::sweep::{Backend, Curvature};
+use crate::sweep::{Backend, Curvature, GridSweeps};
 use crate::{
-    Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
+    Barycenter, Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
     ShortestPaths, Sinkhorn,
 };
 
@@ -87,6 +88,13 @@ pub trait Compiled: Sized + 'static {
     /// Whether all mass can go along allowed pairs at once.
     fn stranded(cost: &dyn Cost<Self>, marginals: &Marginals) -> Result<(), Error>;
 
+    fn barycenter(
+        solver: &Barycenter,
+        cost: &dyn Cost<Self>,
+        histograms: &[f64],
+        weights: &[f64],
+    ) -> Result<Parts, Error>;
+
     /// A feasible plan next to a deficient one, along allowed pairs.
     fn repair(problem: &Erased<'_, Self>, plan: &Deficient<'_>) -> Option<Repaired>;
 }
@@ -99,6 +107,16 @@ fn row_potentials<T: Real>(
     let masses = problem.marginals();
     let point = potentials.dual_point(epsilon, masses.slack());
     let mut rows = vec![0.0; problem.rows()];
+    if let Some(grid) = problem.cost().grid() {
+        let mut sweeps = GridSweeps::new(grid, masses.rows());
+        let swept = sweeps.sweep(&point, &mut vec![0.0; problem.cols() + 1]);
+        if swept
+            .and_then(|()| sweeps.row_potentials(&mut rows))
+            .is_ok()
+        {
+            return rows;
+        }
+    }
     point.row_potentials(problem.cost(), masses.rows(), &mut rows);
     rows
 }
@@ -192,6 +210,15 @@ macro_rules! compiled {
 
             fn stranded(cost: &dyn Cost<Self>, marginals: &Marginals) -> Result<(), Error> {
                 stranded(cost, marginals)
+            }
+
+            fn barycenter(
+                solver: &Barycenter,
+                cost: &dyn Cost<Self>,
+                histograms: &[f64],
+                weights: &[f64],
+            ) -> Result<Parts, Error> {
+                solver.answer(cost, histograms, weights)
             }
 
             fn repair(problem: &Erased<'_, Self>, plan: &Deficient<'_>) -> Option<Repaired> {

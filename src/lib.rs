@@ -39,6 +39,8 @@
 //!
 //! * [`line`]: W_p on a line or a circle by sorting, with plans, quantiles, gradients.
 //! * [`Sliced`]: clouds in any dimension through their shadows on lines.
+//! * [`Barycenter`] and [`FreeSupport`]: the distribution nearest to several, on given cells or on points that are sought; [`Grid`] makes
+//!   images cheap.
 //! * [`GromovWasserstein`]: things that know only how they relate among themselves, matched; fused, partial, entropic.
 //! * [`Gaussian`] and [`Mixture`] (feature `nalgebra`): closed forms.
 //!
@@ -49,6 +51,7 @@
 //! * `ndarray`: matrices and views of any layout as costs.
 //! * `serde`: options, marginals, potentials, certificates and [owned answers](OwnedSolution) can be written down and read
 //!   back; ±∞ survive JSON as words.
+mod barycenter;
 pub mod bounded;
 mod compiled;
 pub mod cost;
@@ -69,9 +72,12 @@ mod solution;
 mod solver;
 pub mod sweep;
 
+pub use barycenter::{
+    Barycenter, BarycenterCertificate, BarycenterSolution, FreeSupport, FreeSupportSolution,
+};
 pub use cost::{
-    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, Metric, MetricFn, PointCloud, Rewritable,
-    SquaredEuclidean, Table,
+    Cosine, Cost, Dense, Euclidean, FromFn, Grid, Manhattan, Metric, MetricFn, PointCloud,
+    Rewritable, SquaredEuclidean, Table,
 };
 pub use entropic::Entropic;
 pub use entropic::newton::Newton;

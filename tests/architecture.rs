@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "sliced",
     "gaussian",
     "gromov",
+    "barycenter",
     "compiled",
 ];
 

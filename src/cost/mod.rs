@@ -8,6 +8,7 @@
 mod clusters;
 mod dense;
 mod from_fn;
+mod grid;
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
 #[cfg(feature = "ndarray")]
@@ -22,6 +23,7 @@ use core::ops::Range;
 pub(crate) use clusters::Clusters;
 pub use dense::Dense;
 pub use from_fn::FromFn;
+pub use grid::Grid;
 pub(crate) use reduced::Reduced;
 pub use rewritable::{Rewritable, Table};
 pub(crate) use sampled::Sampled;
@@ -112,6 +114,11 @@ pub trait Cost<T: Real>: Sync {
         None
     }
 
+    /// The regular grid behind the cost, where it is one: then entropic solvers sweep one axis after the other.
+    fn grid(&self) -> Option<&Grid> {
+        None
+    }
+
     /// Two numbers that all entries are known to lie between without looking, none being +∞: whoever knows saves the
     /// solvers the look at every entry with which they begin. `None`, which is always right, by default.
     fn range(&self) -> Option<(f64, f64)> {
@@ -143,6 +150,9 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
     }
     fn points(&self) -> Option<Points<'_, T>> {
         (**self).points()
+    }
+    fn grid(&self) -> Option<&Grid> {
+        (**self).grid()
     }
     fn range(&self) -> Option<(f64, f64)> {
         (**self).range()

@@ -180,7 +180,7 @@ impl Entropic {
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
         let (rows, cols) = (problem.rows(), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
-        if small > MAX_NEWTON_SIDE {
+        if small > MAX_NEWTON_SIDE || problem.cost().grid().is_some() {
             return Choice::Sinkhorn;
         }
         let probe = if cols <= rows {

@@ -373,7 +373,7 @@ mod tests {
             let ((x, a), (y, b)) = (draw(n), draw(m));
             let order = [1.0, 2.0, 1.5][case % 3];
             let cost = FromFn::new(n, m, |i, j| {
-                let d = (x[i] - y[j] as f64).abs();
+                let d = (x[i] - y[j]).abs();
                 d.min(around - d).powf(order)
             });
             let marginals = Marginals::balanced(&a, &b).unwrap();

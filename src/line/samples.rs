@@ -352,7 +352,7 @@ mod tests {
                 draw(&mut random, m, case % 3 == 0),
             );
             let order = [1.0, 2.0, 1.5, 3.0][case % 4];
-            let cost = FromFn::new(n, m, |i, j| (x[i] - y[j] as f64).abs().powf(order)).unwrap();
+            let cost = FromFn::new(n, m, |i, j| (x[i] - y[j]).abs().powf(order)).unwrap();
             let problem = Problem::new(cost, Marginals::balanced(&a, &b).unwrap()).unwrap();
             let optimum = Exact::new().solve(&problem).unwrap().objective();
             let (s, t) = (

@@ -400,6 +400,13 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
     potentials: &Potentials,
     shape: &Representation,
 ) -> Certificate {
+    let slack = problem.marginals().slack();
+    if let (Some(grid), Representation::Gibbs { epsilon }) = (problem.cost().grid(), shape)
+        && slack.row == 0.0
+        && slack.col == 0.0
+    {
+        return super::grid::certify(grid, problem.marginals(), &potentials.cols, *epsilon);
+    }
     let evaluator = Evaluator {
         problem,
         potentials,

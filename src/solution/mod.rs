@@ -1,6 +1,7 @@
 //! The answer, which judges itself.
 
 pub(crate) mod certificate;
+mod grid;
 pub(crate) mod owned;
 pub(crate) mod plan;
 pub(crate) mod potentials;

@@ -16,6 +16,8 @@ pub(crate) mod active;
 mod backend;
 mod conformance;
 pub(crate) mod definition;
+mod grid;
+mod log_kernel;
 pub(crate) mod rows;
 mod short_rows;
 mod stabilised;
@@ -23,7 +25,10 @@ pub(crate) mod streamed;
 
 pub use backend::{Backend, Curvature, DualPoint};
 pub use conformance::{Deviation, conformance};
+pub use grid::GridSweeps;
 pub use stabilised::Stabilised;
 pub use streamed::Streamed;
 
 pub(crate) use backend::diagnose_row;
+pub(crate) use grid::GridKernel;
+pub(crate) use log_kernel::{AnyKernel, LogKernel, Onto};

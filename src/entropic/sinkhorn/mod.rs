@@ -9,7 +9,7 @@
 //! steps it is dropped and the plain step taken. ε may be annealed: large first, so that far-away mass
 //! finds its way in a few sweeps, then down to the value asked for.
 
-mod anderson;
+pub(crate) mod anderson;
 mod epsilon;
 mod iteration;
 mod line_search;
@@ -29,7 +29,7 @@ use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
-use crate::sweep::{Backend, Stabilised, Streamed};
+use crate::sweep::{Backend, GridSweeps, Stabilised, Streamed};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
 /// What the sweeps of a stored cost do with its exponentials.
@@ -266,6 +266,11 @@ impl Sinkhorn {
         }
         let limits = self.limits(guard)?;
         let (cost, masses) = (problem.cost(), problem.marginals());
+        if let Some(grid) = cost.grid() {
+            let mut sweeps = GridSweeps::new(grid, masses.rows());
+            let outcome = drive(&mut sweeps, &mut semidual, g, &limits)?;
+            return Ok(answer(problem, &semidual, outcome));
+        }
         if let Some(reduced) = digits::needed(cost, masses, survey, epsilon, self.tolerance) {
             return self.on_cpu(problem, &reduced, &mut semidual, g, &limits);
         }
