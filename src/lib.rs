@@ -37,11 +37,12 @@
 //!
 //! # More than one problem
 //!
-//! * [`line`]: W_p on a line or a circle by sorting, with plans, quantiles, gradients.
+//! * [`mod@line`]: W_p on a line or a circle by sorting, with plans, quantiles, gradients.
 //! * [`Sliced`]: clouds in any dimension through their shadows on lines.
 //! * [`Barycenter`] and [`FreeSupport`]: the distribution nearest to several, on given cells or on points that are sought; [`Grid`] makes
 //!   images cheap.
 //! * [`GromovWasserstein`]: things that know only how they relate among themselves, matched; fused, partial, entropic.
+//! * [`batch`]: one against many, all pairs, in parallel.
 //! * [`Gaussian`] and [`Mixture`] (feature `nalgebra`): closed forms.
 //!
 //! # Features
@@ -53,6 +54,7 @@
 //!   back; ±∞ survive JSON as words.
 mod barycenter;
 pub mod bounded;
+pub mod batch;
 mod compiled;
 pub mod cost;
 mod entropic;

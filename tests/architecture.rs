@@ -25,6 +25,7 @@ const ROOMS: &[&str] = &[
     "gaussian",
     "gromov",
     "barycenter",
+    "batch",
     "compiled",
 ];
 

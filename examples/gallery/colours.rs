@@ -22,7 +22,11 @@ fn sunset(x: f64, y: f64) -> [f64; 3] {
         return [0.25 + 0.35 * wave, 0.10 + 0.15 * wave, 0.25 + 0.1 * wave];
     }
     let glow = (-3.0 * sun).exp();
-    [0.45 + 0.55 * glow + 0.2 * y, 0.15 + 0.5 * glow + 0.2 * y, 0.35 - 0.15 * y]
+    [
+        0.45 + 0.55 * glow + 0.2 * y,
+        0.15 + 0.5 * glow + 0.2 * y,
+        0.35 - 0.15 * y,
+    ]
 }
 
 fn forest(x: f64, y: f64) -> [f64; 3] {
@@ -42,12 +46,22 @@ fn cell(colour: [f64; 3]) -> usize {
 
 fn colour_of(cell: usize) -> [f64; 3] {
     let last = (SHADES - 1) as f64;
-    [cell / SHADES / SHADES, cell / SHADES % SHADES, cell % SHADES].map(|k| k as f64 / last)
+    [
+        cell / SHADES / SHADES,
+        cell / SHADES % SHADES,
+        cell % SHADES,
+    ]
+    .map(|k| k as f64 / last)
 }
 
-pub fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
     let paint = |f: fn(f64, f64) -> [f64; 3]| -> Vec<[f64; 3]> {
-        let at = |k: usize| ((k % SIZE) as f64 / SIZE as f64, (k / SIZE) as f64 / SIZE as f64);
+        let at = |k: usize| {
+            (
+                (k % SIZE) as f64 / SIZE as f64,
+                (k / SIZE) as f64 / SIZE as f64,
+            )
+        };
         (0..SIZE * SIZE).map(|k| f(at(k).0, at(k).1)).collect()
     };
     let (first, second) = (paint(sunset), paint(forest));
@@ -75,7 +89,12 @@ pub fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
         let from = cell(*a);
         if means[from].is_none() {
             let (mut mean, mut mass) = ([0.0; 3], 0.0);
-            for (to, p) in plan.row(from)?.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+            for (to, p) in plan
+                .row(from)?
+                .iter()
+                .enumerate()
+                .filter(|(_, p)| **p > 0.0)
+            {
                 let colour = colour_of(to);
                 (0..3).for_each(|c| mean[c] += p * colour[c]);
                 mass += p;

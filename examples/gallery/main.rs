@@ -22,7 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "matching" => matching::draw(&named("matching.svg")),
         "colours" => colours::draw(&named("colours.png")),
         _ => {
-            println!("cargo run --release --example gallery -- barycenters | matching | colours [file]");
+            println!(
+                "cargo run --release --example gallery -- barycenters | matching | colours [file]"
+            );
             Ok(())
         }
     }

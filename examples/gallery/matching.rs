@@ -23,7 +23,7 @@ fn spiral() -> Vec<f64> {
         .collect()
 }
 
-pub fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
     let here = spiral();
     let (s, c) = 2.2f64.sin_cos();
     let shake = |k: usize| ((k as f64 * 0.569_840_291).fract() - 0.5) * 0.04;
@@ -43,7 +43,11 @@ pub fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
     let solution = GromovWasserstein::new().starts(8).solve(&problem)?;
     let proof = solution.certificate();
     let matched = solution.argmax();
-    let right = matched.iter().enumerate().filter(|(i, j)| **j == Some(*i)).count();
+    let right = matched
+        .iter()
+        .enumerate()
+        .filter(|(i, j)| **j == Some(*i))
+        .count();
     println!(
         "{}: {right} of {COUNT} points are matched to themselves; {:.2e} ≤ GW ≤ {:.2e}",
         solution.status(),
@@ -65,7 +69,11 @@ pub fn draw(file: &Path) -> Result<(), Box<dyn Error>> {
             colour(k)
         )?;
         for (x, y) in [(x, y), (u, v)] {
-            writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>", colour(k))?;
+            writeln!(
+                svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>",
+                colour(k)
+            )?;
         }
     }
     svg.push_str("</svg>\n");

@@ -3,15 +3,15 @@
 use std::io;
 use std::path::Path;
 
-pub struct Picture {
-    pub width: usize,
-    pub height: usize,
+pub(crate) struct Picture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
     /// Three bytes a pixel, row by row.
-    pub pixels: Vec<u8>,
+    pub(crate) pixels: Vec<u8>,
 }
 
 impl Picture {
-    pub fn new(width: usize, height: usize, colour: [u8; 3]) -> Self {
+    pub(crate) fn new(width: usize, height: usize, colour: [u8; 3]) -> Self {
         Self {
             width,
             height,
@@ -19,12 +19,12 @@ impl Picture {
         }
     }
 
-    pub fn set(&mut self, x: usize, y: usize, colour: [u8; 3]) {
+    pub(crate) fn set(&mut self, x: usize, y: usize, colour: [u8; 3]) {
         let at = 3 * (y * self.width + x);
         self.pixels[at..at + 3].copy_from_slice(&colour);
     }
 
-    pub fn write(&self, file: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
         let mut header = Vec::new();
         header.extend((self.width as u32).to_be_bytes());
         header.extend((self.height as u32).to_be_bytes());
@@ -101,14 +101,22 @@ fn zlib(data: &[u8]) -> Vec<u8> {
     bits.put(0b011, 3);
     let mut at = 0;
     while at < data.len() {
-        let run = data[at..].iter().take(259).take_while(|b| **b == data[at]).count();
+        let run = data[at..]
+            .iter()
+            .take(259)
+            .take_while(|b| **b == data[at])
+            .count();
         bits.symbol(u32::from(data[at]));
         if run > 10 {
             // The same byte again, 258 or 10 to 3 times, one place back.
             let mut left = run - 1;
             while left >= 3 {
                 let length = if left >= 258 { 258 } else { left.min(10) };
-                bits.symbol(if length == 258 { 285 } else { 254 + length as u32 });
+                bits.symbol(if length == 258 {
+                    285
+                } else {
+                    254 + length as u32
+                });
                 bits.put(0, 5);
                 left -= length;
             }

@@ -100,6 +100,10 @@ const ROUGH_ITERATIONS: usize = 100;
 /// A violation this many times the best seen says that acceleration has gone astray.
 const ASTRAY: f64 = 3.0;
 
+/// How often acceleration may go astray, or be no better for so many iterations, before it is left alone.
+const MOST_ASTRAY: usize = 2;
+const PATIENCE: usize = 30;
+
 /// Weights below this are none: no problem that has them could be posed.
 const NOTHING: f64 = 1e-140;
 
@@ -326,7 +330,7 @@ impl Barycenter {
         let (mut iterations, mut first, mut best) = (spent, f64::NAN, f64::INFINITY);
         let mut anderson = Anderson::new(self.memory);
         let mut next = vec![0.0; point.len() * question.cost.cols()];
-        let mut idle = 0;
+        let (mut idle, mut astray) = (0, 0);
         loop {
             let step = question.step(kernel, &point);
             iterations += 1;
@@ -360,8 +364,10 @@ impl Barycenter {
             if idle > STALLED {
                 return done(Status::Stalled);
             }
-            if step.violation > ASTRAY * best {
-                anderson.forget();
+            if step.violation > ASTRAY * best || idle == PATIENCE {
+                // Plain steps always come nearer; where acceleration leads astray again and again they are all there is.
+                astray += 1;
+                anderson = Anderson::new(if astray > MOST_ASTRAY { 0 } else { self.memory });
                 best = step.violation;
             }
             best = best.min(step.violation);
