@@ -29,34 +29,44 @@ impl CostProbe {
             let i = r * n / rows;
             cost.fill(i..i + 1, line);
         }
-        // What stands in for "forbidden" says nothing about the costs that are paid.
-        let dear = prohibitive(&lines, k);
-        let paid = |c: T, low: f64| Some(c.widen()).filter(|c| c.is_finite() && c - low <= dear);
+        // What stands in for "forbidden" says nothing about the costs that are paid: it is as good as forbidden.
+        let lows: Vec<f64> = lines.chunks_exact(k).map(least).collect();
+        let dear = prohibitive(&lines, &lows, k);
+        let mut paid: Vec<f64> = Vec::with_capacity(rows * k);
+        for (line, &low) in lines.chunks_exact(k).zip(&lows) {
+            let wide = line.iter().map(|c| c.widen());
+            paid.extend(wide.map(|c| if c - low <= dear { c } else { f64::INFINITY }));
+        }
         // Potentials make up for what a column is dearer than others to all rows alike: entries that are far
         // from the row's best now may not be so in the end.
-        let (mut sums, mut counts) = (vec![0.0; k], vec![0.0f64; k]);
-        let lows: Vec<f64> = lines.chunks_exact(k).map(least).collect();
-        for (line, &low) in lines.chunks_exact(k).zip(&lows) {
-            for ((sum, count), &c) in sums.iter_mut().zip(&mut counts).zip(line) {
-                if let Some(c) = paid(c, low) {
-                    *sum += c;
-                    *count += 1.0;
-                }
+        let (mut centres, mut counts) = (vec![0.0; k], vec![0.0f64; k]);
+        for line in paid.chunks_exact(k) {
+            for ((sum, count), &c) in centres.iter_mut().zip(&mut counts).zip(line) {
+                let is_paid = c < f64::INFINITY;
+                *sum += if is_paid { c } else { 0.0 };
+                *count += if is_paid { 1.0 } else { 0.0 };
             }
         }
-        let centres = sums.iter().zip(&counts).map(|(s, n)| s / n.max(1.0));
-        let centres: Vec<f64> = centres.collect();
+        let both = centres.iter_mut().zip(&counts);
+        both.for_each(|(sum, count)| *sum /= count.max(1.0));
         let (mut spread, mut at_rest, mut centred) = (0.0, 0.0, 0.0);
-        for (line, &low) in lines.chunks_exact(k).zip(&lows) {
-            let finite = || line.iter().filter_map(|&c| paid(c, low));
-            let high = finite().fold(f64::NEG_INFINITY, f64::max);
+        for (line, &low) in paid.chunks_exact_mut(k).zip(&lows) {
+            let finite = |c: f64| {
+                if c < f64::INFINITY {
+                    c
+                } else {
+                    f64::NEG_INFINITY
+                }
+            };
+            let high = line
+                .iter()
+                .fold(f64::NEG_INFINITY, |m, &c| larger(m, finite(c)));
             if high > low {
                 spread += high - low;
             }
-            at_rest += visible(finite(), epsilon);
-            let above = line.iter().zip(&centres);
-            let above = above.filter_map(|(&c, m)| paid(c, low).map(|c| c - m));
-            centred += visible(above, epsilon);
+            at_rest += visible(line, epsilon);
+            line.iter_mut().zip(&centres).for_each(|(c, m)| *c -= m);
+            centred += visible(line, epsilon);
         }
         Self {
             spread: 0.5 * spread / rows as f64,
@@ -96,43 +106,45 @@ const EMPTY_BINADES: usize = 10;
 /// How far above its row's least cost an entry may lie and still be paid. Many people write a large number for pairs that
 /// are not allowed; above an empty stretch of three orders of magnitude nothing is taken for a price. +∞ where there
 /// is no such stretch, or nothing below it.
-fn prohibitive<T: Real>(lines: &[T], k: usize) -> f64 {
+fn prohibitive<T: Real>(lines: &[T], lows: &[f64], k: usize) -> f64 {
     // By the exponent of `f64`: 2048 counters, whatever the unit of the costs.
     let mut seen = [false; 2048];
-    let mut some = false;
-    for line in lines.chunks_exact(k) {
-        let low = least(line);
+    let (mut first, mut last) = (seen.len(), 0);
+    for (line, low) in lines.chunks_exact(k).zip(lows) {
         for c in line {
             let above = c.widen() - low;
             if above > 0.0 && above < f64::INFINITY {
-                seen[(above.to_bits() >> 52) as usize] = true;
-                some = true;
+                let exponent = (above.to_bits() >> 52) as usize;
+                seen[exponent] = true;
+                (first, last) = (first.min(exponent), last.max(exponent));
             }
         }
     }
-    if !some {
-        return f64::INFINITY;
-    }
     // From the top down to the first empty stretch.
-    let (mut empty, mut above_top) = (0, true);
-    for exponent in (0..seen.len()).rev() {
-        if seen[exponent] {
-            if !above_top && empty >= EMPTY_BINADES {
-                // Up to the end of this binade.
-                return f64::from_bits(((exponent as u64) << 52) | ((1 << 52) - 1));
-            }
-            (above_top, empty) = (false, 0);
-        } else {
+    let mut empty = 0;
+    for exponent in (first..=last).rev() {
+        if !seen[exponent] {
             empty += 1;
+        } else if empty >= EMPTY_BINADES {
+            // Up to the end of this binade.
+            return f64::from_bits(((exponent as u64) << 52) | ((1 << 52) - 1));
+        } else {
+            empty = 0;
         }
     }
     f64::INFINITY
 }
 
-/// How many entries are within sight of the least.
-fn visible(costs: impl Iterator<Item = f64> + Clone, epsilon: f64) -> f64 {
-    let low = costs.clone().fold(f64::INFINITY, f64::min);
-    costs.filter(|c| c - low < VISIBLE * epsilon).count() as f64
+/// The larger of two numbers, as a comparison, which vectorises.
+fn larger(a: f64, b: f64) -> f64 {
+    if b > a { b } else { a }
+}
+
+/// How many entries are within sight of the least; +∞ is none.
+fn visible(costs: &[f64], epsilon: f64) -> f64 {
+    let low = -costs.iter().fold(f64::NEG_INFINITY, |m, &c| larger(m, -c));
+    let within = costs.iter().filter(|c| **c - low < VISIBLE * epsilon);
+    within.count() as f64
 }
 
 #[cfg(test)]

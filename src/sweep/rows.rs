@@ -66,8 +66,17 @@ impl<T: Real> TileSums<T> {
     pub(crate) fn new(cols: usize) -> Self {
         let width = padded_width(cols);
         Self {
-            width,
             block: vec![T::neg_infinity(); (BLOCK / width).max(1) * width],
+            ..Self::scaled(cols)
+        }
+    }
+
+    /// For rows of an absorbed kernel, which need no block.
+    pub(crate) fn scaled(cols: usize) -> Self {
+        let width = padded_width(cols);
+        Self {
+            width,
+            block: Vec::new(),
             recent: vec![T::zero(); width],
             sums: vec![0.0; cols + 1],
             reach: 0.0,

@@ -178,25 +178,22 @@ impl<T: Real> Backend for Stabilised<'_, T> {
             (drift, middle) = (0.0, 0.0);
         }
         self.shift = self.reference_shift + middle;
-        self.last = at.cols.to_vec();
-        let weights: Vec<f64> = at
-            .cols
-            .iter()
-            .zip(&self.reference)
-            .map(|(&now, &then)| {
-                let on = now > f64::NEG_INFINITY;
-                if on {
-                    ((now - then - middle) / at.epsilon).exp()
-                } else {
-                    0.0
-                }
-            })
-            .collect();
-        let weights = padded::<T>(weights.into_iter(), k, T::zero());
+        self.last.clear();
+        self.last.extend_from_slice(at.cols);
+        let moved = at.cols.iter().zip(&self.reference);
+        let weights = moved.map(|(&now, &then)| {
+            let on = now > f64::NEG_INFINITY;
+            if on {
+                ((now - then - middle) / at.epsilon).exp()
+            } else {
+                0.0
+            }
+        });
+        let weights = padded::<T>(weights, k, T::zero());
         let slack = T::narrow(at.slack - self.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
         let tiles = self.tiles(|_, states, kernel| {
-            let mut tile = TileSums::new(k);
+            let mut tile = TileSums::scaled(k);
             scale_rows(kernel, &weights, slack, inverse, states, &mut tile);
             tile.sums
         });

@@ -7,6 +7,8 @@
 //! `x` are the log-scalings g/ε and `r` the plain step. The least-squares problem has as many unknowns as
 //! remembered steps; it is solved by its normal equations, slightly regularised.
 
+use std::collections::VecDeque;
+
 use crate::kernel::cholesky::cholesky_solve;
 
 /// Longest accelerated step, in multiples of the plain one.
@@ -18,27 +20,61 @@ const LONGEST: f64 = 30.0;
 #[derive(Debug)]
 pub(crate) struct Anderson {
     memory: usize,
-    steps: Vec<(Vec<f64>, Vec<f64>)>,
+    /// Differences of successive points and plain steps, oldest first.
+    steps: VecDeque<(Vec<f64>, Vec<f64>)>,
+    /// ⟨Δr_s, Δr_t⟩ for s ≥ t, in the same order.
+    products: VecDeque<Vec<f64>>,
     last: Option<(Vec<f64>, Vec<f64>)>,
+    normal: Vec<f64>,
+    gamma: Vec<f64>,
 }
 
 impl Anderson {
     pub(crate) fn new(memory: usize) -> Self {
         Self {
             memory,
-            steps: Vec::new(),
+            steps: VecDeque::new(),
+            products: VecDeque::new(),
             last: None,
+            normal: Vec::new(),
+            gamma: Vec::new(),
         }
     }
 
     pub(crate) fn forget(&mut self) {
         self.steps.clear();
+        self.products.clear();
         self.last = None;
     }
 
     /// Whether the next proposal would differ from the plain step.
     pub(crate) fn is_warm(&self) -> bool {
         !self.steps.is_empty()
+    }
+
+    /// Remembers how the last point and step became these; the oldest memory makes room.
+    fn remember(&mut self, x: &[f64], r: &[f64]) {
+        let Some((x0, r0)) = &mut self.last else {
+            self.last = Some((x.to_vec(), r.to_vec()));
+            return;
+        };
+        let (mut dx, mut dr) = (Vec::new(), Vec::new());
+        if self.steps.len() == self.memory {
+            (dx, dr) = self.steps.pop_front().unwrap_or_default();
+            self.products.pop_front();
+            for row in &mut self.products {
+                row.remove(0);
+            }
+        }
+        for (difference, now, then) in [(&mut dx, x, x0), (&mut dr, r, r0)] {
+            difference.clear();
+            difference.extend(now.iter().zip(&*then).map(|(a, b)| a - b));
+            then.copy_from_slice(now);
+        }
+        self.steps.push_back((dx, dr));
+        let newest = self.steps.back().map_or(&[][..], |step| &step.1[..]);
+        let row = self.steps.iter().map(|step| dot(newest, &step.1));
+        self.products.push_back(row.collect());
     }
 
     /// Notes that the plain step at `x` is `r`, and writes the accelerated next point over `next`.
@@ -49,37 +85,28 @@ impl Anderson {
         if self.memory == 0 {
             return;
         }
-        let difference =
-            |now: &[f64], then: &[f64]| now.iter().zip(then).map(|(a, b)| a - b).collect();
-        if let Some((x0, r0)) = &self.last {
-            if self.steps.len() == self.memory {
-                self.steps.remove(0);
-            }
-            self.steps.push((difference(x, x0), difference(r, r0)));
-        }
-        self.last = Some((x.to_vec(), r.to_vec()));
+        self.remember(x, r);
         let m = self.steps.len();
         if m == 0 {
             return;
         }
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let mut normal = vec![0.0; m * m];
-        let mut gamma = vec![0.0; m];
+        let (normal, gamma) = (&mut self.normal, &mut self.gamma);
+        normal.clear();
+        normal.resize(m * m, 0.0);
+        gamma.clear();
+        gamma.extend(self.steps.iter().map(|step| dot(&step.1, r)));
         let mut trace = 0.0;
-        for i in 0..m {
-            for j in 0..=i {
-                normal[i * m + j] = dot(&self.steps[i].1, &self.steps[j].1);
-            }
-            trace += normal[i * m + i];
-            gamma[i] = dot(&self.steps[i].1, r);
+        for (i, row) in self.products.iter().enumerate() {
+            normal[i * m..][..=i].copy_from_slice(row);
+            trace += row[i];
         }
         for i in 0..m {
             normal[i * m + i] += 1e-14 * trace;
         }
-        if !cholesky_solve(&mut normal, m, &mut gamma) || gamma.iter().any(|g| !g.is_finite()) {
+        if !cholesky_solve(normal, m, gamma) || gamma.iter().any(|g| !g.is_finite()) {
             return;
         }
-        for ((dx, dr), &weight) in self.steps.iter().zip(&gamma) {
+        for ((dx, dr), &weight) in self.steps.iter().zip(&*gamma) {
             for ((n, dx), dr) in next.iter_mut().zip(dx).zip(dr) {
                 *n -= weight * (dx + dr);
             }
@@ -98,4 +125,8 @@ impl Anderson {
             }
         }
     }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
