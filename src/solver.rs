@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::kernel::tiles::map_ranges;
 use crate::{Cost, Error, Problem, Real, Solution};
 
 /// A way to answer a [`Problem`].
@@ -36,6 +37,31 @@ pub trait Solver<T: Real> {
         &self,
         problem: &'p Problem<T, C>,
     ) -> Result<Solution<'p, T, C>, Error>;
+
+    /// Answers many problems, as many at a time as there are cores: answers in the order of the problems, and to the last bit those
+    /// of [`solve`](Self::solve). Where a question is wrong its own place says so, and the others are answered all the same. A time
+    /// limit is each problem's own; a progress callback hears of all of them.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Exact, Marginals, Problem, Solver};
+    /// let tables = [[0.0, 1.0, 1.0, 0.0], [3.0, 1.0, 1.0, 3.0], [0.0, f64::NAN, 1.0, 0.0]];
+    /// let pose = |t| Problem::new(Dense::new(t, 2, 2)?, Marginals::uniform(2, 2)?);
+    /// let problems = tables.iter().map(|t| pose(t)).collect::<Result<Vec<_>, _>>()?;
+    /// let answers = Exact::new().solve_all(&problems);
+    /// assert_eq!(answers[1].as_ref().map(|a| a.objective()), Ok(1.0));
+    /// assert!(answers[0].is_ok() && answers[2].is_err());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    fn solve_all<'p, C: Cost<T>>(
+        &self,
+        problems: &'p [Problem<T, C>],
+    ) -> Vec<Result<Solution<'p, T, C>, Error>>
+    where
+        Self: Sync,
+    {
+        map_ranges(problems.len(), 1, |one| self.solve(&problems[one.start]))
+    }
 }
 
 /// Where a solver stands; handed to the progress callback.
