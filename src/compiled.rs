@@ -10,6 +10,7 @@
 //! for the exact solvers above them.
 
 use crate::barycenter::Parts;
+use crate::cost::Copied;
 use crate::entropic::probe::CostProbe;
 use crate::exact::repair::repair;
 use crate::exact::simplex::stranded;
@@ -99,6 +100,18 @@ pub trait Compiled: Sized + 'static {
     fn repair(problem: &Erased<'_, Self>, plan: &Deficient<'_>) -> Option<Repaired>;
 }
 
+/// Answers the question over a copy of its costs, where one of so many bytes is worth having.
+fn copied<T: Real>(
+    problem: &Erased<'_, T>,
+    bytes: usize,
+    solve: impl FnOnce(&Erased<'_, T>) -> Result<Answer, Error>,
+) -> Result<Answer, Error> {
+    match Copied::within(*problem.cost(), bytes) {
+        Some(copy) => solve(&problem.over(&copy)),
+        None => solve(problem),
+    }
+}
+
 fn row_potentials<T: Real>(
     problem: &Erased<'_, T>,
     potentials: &Potentials,
@@ -129,7 +142,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                copied(problem, solver.budget(problem), |p| {
+                    Ok(solver.answer(p, start)?.into_answer())
+                })
             }
 
             fn newton(
@@ -137,7 +152,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                copied(problem, solver.budget, |p| {
+                    Ok(solver.answer(p, start)?.into_answer())
+                })
             }
 
             fn entropic(
@@ -145,7 +162,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                copied(problem, solver.budget(problem), |p| {
+                    Ok(solver.answer(p, start)?.into_answer())
+                })
             }
 
             fn network_simplex(
@@ -169,7 +188,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                copied(problem, solver.budget(problem), |p| {
+                    Ok(solver.answer(p, start)?.into_answer())
+                })
             }
 
             fn sinkhorn_on(

@@ -1,11 +1,11 @@
-//! Costs computed on the fly stay on the fly: no solver allocates rows × columns numbers for them.
+//! Costs computed on the fly stay on the fly: no solver allocates rows × columns numbers for them, unless its budget allows.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Mutex;
 
 use earthmover::{
-    Cost, FromFn, Marginals, NetworkSimplex, Newton, PointCloud, Problem, Sinkhorn, Solver,
-    SquaredEuclidean,
+    Cost, Entropic, FromFn, Marginals, NetworkSimplex, Newton, PointCloud, Problem, Sinkhorn,
+    Solver, SquaredEuclidean,
 };
 
 use earthmover_testkit::{Counting, peak};
@@ -38,7 +38,15 @@ fn stays_small<C: Cost<f32>>(problem: &Problem<f32, C>, solver: &impl Solver<f32
 fn every_solver<C: Cost<f32>>(cost: C) {
     let _turn = TURN.lock();
     let problem = Problem::new(cost, Marginals::uniform(ROWS, COLS).unwrap()).unwrap();
-    stays_small(&problem, &Sinkhorn::new(0.1).tolerance(1e-3), "sinkhorn");
+    let sinkhorn = Sinkhorn::new(0.1).tolerance(1e-3);
+    stays_small(&problem, &sinkhorn.clone().memory_budget(0), "sinkhorn");
+    let used = peak(|| drop(sinkhorn.solve(&problem).unwrap()));
+    // The costs once and their exponentials.
+    let table = ROWS * COLS * size_of::<f32>();
+    assert!(
+        used > 2 * table && used < 2 * table + 800 * (ROWS + COLS),
+        "{used}"
+    );
     stays_small(
         &problem,
         &NetworkSimplex::new().max_iterations(3_000),
@@ -61,6 +69,24 @@ fn closures_are_never_tables() {
 }
 
 #[test]
+fn clouds_of_which_rows_see_little_take_no_more_than_their_points() {
+    let _turn = TURN.lock();
+    let step = |i: usize, by: f32| (i as f32 * by).fract();
+    let n = 6_000;
+    let here: Vec<f32> = (0..2 * n).map(|i| step(i, 0.618_034)).collect();
+    let there: Vec<f32> = (0..2 * n).map(|i| step(i, 0.754_878)).collect();
+    let cloud = PointCloud::new(&here, &there, 2, SquaredEuclidean).unwrap();
+    let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap()).unwrap();
+    let used = peak(|| {
+        let solution = Entropic::new(1e-3).tolerance(1e-3).solve(&problem).unwrap();
+        assert!(solution.status().is_converged());
+    });
+    // Points in order, boxes around them, and 32 tiles of column sums.
+    let allowed = 800 * (n + n);
+    assert!(used < allowed, "{used} bytes, allowed {allowed}");
+}
+
+#[test]
 fn newton_keeps_one_small_square() {
     let _turn = TURN.lock();
     let cols = 10;
@@ -69,7 +95,8 @@ fn newton_keeps_one_small_square() {
     let cost = FromFn::new(rows, cols, price).unwrap();
     let problem = Problem::new(cost, Marginals::uniform(rows, cols).unwrap()).unwrap();
     let used = peak(|| {
-        let solution = Newton::new(0.01).solve(&problem).unwrap();
+        let newton = Newton::new(0.01).memory_budget(0);
+        let solution = newton.solve(&problem).unwrap();
         assert!(solution.status().is_converged());
     });
     // A row's record holds up to four entries, where they are and how long that stays true: O(1) a row

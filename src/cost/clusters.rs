@@ -3,8 +3,8 @@
 //! Points are clustered in a k-d tree, four to a cluster and again, until a few hundred clusters are left. A
 //! cluster stands for its points at their centre of mass.
 
-use crate::Real;
 use crate::kernel::kd::{Nested, deepest, inside};
+use crate::{Metric, Real};
 
 /// The longest side of the coarsest problem, about.
 const COARSEST: usize = 256;
@@ -93,5 +93,23 @@ impl<'a, T: Real> Clusters<'a, T> {
             (Some(depth), Some(deeper)) => inside(depth, deeper, q),
             (None, _) => q..q + 1,
         }
+    }
+
+    /// What it costs on average from a point to the centre of its cluster: how finely a level resolves.
+    pub(crate) fn mean_cost(&self, level: usize, metric: &dyn Metric<T>) -> f64 {
+        let Some(depth) = self.depth(level) else {
+            return 0.0;
+        };
+        let (d, (centres, _)) = (self.dimension, self.clusters(level));
+        let (mut sum, mut mass) = (0.0, 0.0);
+        for (q, centre) in centres.chunks_exact(d).enumerate() {
+            for &p in &self.nested.order()[self.nested.places(depth, q)] {
+                let p = p as usize;
+                let cost = metric.distance(&self.points[p * d..][..d], centre);
+                sum += self.masses[p] * cost.widen();
+                mass += self.masses[p];
+            }
+        }
+        if mass > 0.0 { sum / mass } else { 0.0 }
     }
 }

@@ -5,7 +5,9 @@
 //! time, or lend them without copying. Nothing here is ever asked for all n × m entries at once, so a
 //! cost computed on the fly stays O(n + m) in memory. `+∞` forbids a pair.
 
+mod boxes;
 mod clusters;
+mod copied;
 mod dense;
 mod from_fn;
 mod grid;
@@ -20,7 +22,9 @@ mod sampled;
 
 use core::ops::Range;
 
+pub(crate) use boxes::Boxes;
 pub(crate) use clusters::Clusters;
+pub(crate) use copied::Copied;
 pub use dense::Dense;
 pub use from_fn::FromFn;
 pub use grid::Grid;

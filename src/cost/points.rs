@@ -75,6 +75,13 @@ pub trait Metric<T: Real>: Sync {
         T::neg_infinity()
     }
 
+    /// A lower bound of the cost between any point of the first box (its lower and upper corner) and any of the second; −∞,
+    /// which says nothing, by default. With it entropic sweeps pass over far pairs of clusters without looking.
+    fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
+        let _ = (here, there);
+        T::neg_infinity()
+    }
+
     /// An upper bound of the cost between any two points of the box `low ≤ x ≤ high`, in `f64` so that it can be told from an
     /// overflow; `None`, which says nothing, by default. With it clouds whose costs would overflow are refused when they are
     /// made, and solvers need not look for entries that are no costs.
@@ -99,6 +106,9 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     }
     fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
         (**self).least_distance(x, low, high)
+    }
+    fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
+        (**self).least_between(here, there)
     }
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         (**self).largest_distance(low, high)
@@ -167,6 +177,10 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
         steps_outside(x, low, high).fold(T::zero(), |s, d| s + d * d)
     }
 
+    fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
+        steps_between(here, there).fold(T::zero(), |s, d| s + d * d)
+    }
+
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         Some(sides(low, high).map(|d| d * d).sum())
     }
@@ -188,6 +202,10 @@ impl<T: Real> Metric<T> for Euclidean {
 
     fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
         SquaredEuclidean.least_distance(x, low, high).sqrt()
+    }
+
+    fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
+        SquaredEuclidean.least_between(here, there).sqrt()
     }
 
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
@@ -219,6 +237,10 @@ impl<T: Real> Metric<T> for Manhattan {
 
     fn least_distance(&self, x: &[T], low: &[T], high: &[T]) -> T {
         steps_outside(x, low, high).fold(T::zero(), |s, d| s + d)
+    }
+
+    fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
+        steps_between(here, there).fold(T::zero(), |s, d| s + d)
     }
 
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
@@ -266,6 +288,16 @@ fn steps_outside<'a, T: Real>(
 ) -> impl Iterator<Item = T> + 'a {
     let sides = x.iter().zip(low.iter().zip(high));
     sides.map(|(&x, (&low, &high))| (low - x).max(x - high).max(T::zero()))
+}
+
+/// How far two boxes are apart, along each coordinate.
+fn steps_between<'a, T: Real>(
+    here: (&'a [T], &'a [T]),
+    there: (&'a [T], &'a [T]),
+) -> impl Iterator<Item = T> + 'a {
+    let (here, there) = (here.0.iter().zip(here.1), there.0.iter().zip(there.1));
+    here.zip(there)
+        .map(|((&low, &high), (&from, &to))| (low - to).max(from - high).max(T::zero()))
 }
 
 dispatch! {

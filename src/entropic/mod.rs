@@ -2,6 +2,7 @@
 //!
 //! | problem | way | why |
 //! | --- | --- | --- |
+//! | points of which a row sees few at this ε | [`Sinkhorn`], coarse to fine ([`multiscale`]) | far mass finds its way between clusters, and sweeps look at near pairs only |
 //! | few entries of a row visible at this ε, and a side of at most 15 or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
 //! | a side of more than 1,024 | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
 //! | otherwise | [`Sinkhorn`], and [`Newton`] from there if it takes long | how many sweeps it takes shows only on the way |
@@ -26,6 +27,7 @@
 //! | points 500 × 500, ε = 0.001 | 75 (4) | 21 (112) | 17, Sinkhorn |
 //! | points 3,000 × 500, clustered, ε = 0.0005 | 2,778 (41) | 1,335 (2,276) | 2,664 (413), both |
 
+pub(crate) mod multiscale;
 pub(crate) mod newton;
 pub(crate) mod outcome;
 pub(crate) mod precision;
@@ -157,6 +159,24 @@ impl Entropic {
         self
     }
 
+    /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
+    /// not larger, they are copied once, row by row, which is many times faster to read; a solver that keeps exponentials takes as much again. Default 64 MB (2²⁶ bytes); 0 for never.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Entropic, FromFn, Marginals, Problem};
+    /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+    /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
+    /// let (table, none) = (Entropic::new(0.1), Entropic::new(0.1).memory_budget(0));
+    /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.sinkhorn = self.sinkhorn.memory_budget(bytes);
+        self.newton = self.newton.memory_budget(bytes);
+        self
+    }
+
     /// Calls back after every sweep over the problem, and after those over samples of it with which Newton's method may
     /// begin (as iteration 0); [`ControlFlow::Break`] stops.
     pub fn on_progress(
@@ -178,10 +198,15 @@ impl Entropic {
     }
 
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
+        self.look(problem).0
+    }
+
+    /// The choice, and what a few rows of the longer side said, if they were asked.
+    fn look<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> (Choice, Option<CostProbe>) {
         let (rows, cols) = (problem.rows(), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
         if small > MAX_NEWTON_SIDE || problem.cost().grid().is_some() {
-            return Choice::Sinkhorn;
+            return (Choice::Sinkhorn, None);
         }
         let probe = if cols <= rows {
             CostProbe::new(problem.cost(), self.epsilon)
@@ -191,13 +216,13 @@ impl Entropic {
         let (k, n) = (small as f64, large as f64);
         let tall = small <= ALWAYS_NEWTON_SIDE || (n >= TALL * k && k * k <= 150.0 * n);
         if tall && probe.is_near_deterministic() {
-            return Choice::Newton;
+            return (Choice::Newton, Some(probe));
         }
         let stored = problem.cost().is_stored();
         let sweep = n * k * if stored { STORED } else { COMPUTED };
         let curvature = probe.visible * probe.visible;
         let newton = STEPS * (n * (2.0 * k + 2.0 * curvature) + k * k * k / 3.0);
-        Choice::Trial((newton / sweep) as usize)
+        (Choice::Trial((newton / sweep) as usize), Some(probe))
     }
 
     /// Solves from rest.
@@ -221,11 +246,12 @@ impl Entropic {
     fn sinkhorn_first<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        choice: Choice,
+        (choice, probe): (Choice, Option<CostProbe>),
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let sinkhorn = self.annealed(problem);
+        let tall = problem.cols() <= problem.rows();
+        let sinkhorn = self.annealed(problem, probe.filter(|_| tall));
         match choice {
             Choice::Trial(sweeps) => self.trial(problem, sweeps, sinkhorn, None, survey, guard),
             Choice::Newton | Choice::Sinkhorn => sinkhorn.run(problem, None, survey, guard),
@@ -245,6 +271,11 @@ impl Entropic {
         Ok(Solution::of(problem, answer))
     }
 
+    /// What a copy of this problem's costs may take.
+    pub(crate) fn budget<T: Real>(&self, problem: &Erased<'_, T>) -> usize {
+        self.sinkhorn.budget(problem)
+    }
+
     /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
     pub(crate) fn answer<'p, 'c, T: Real>(
         &self,
@@ -262,19 +293,25 @@ impl Entropic {
         problem: &'p Erased<'c, T>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
-        let choice = self.choose(problem);
+        let (choice, probe) = self.look(problem);
         if choice == Choice::Newton {
             return self.newton.run(problem, None, 0, &survey, &guard);
+        }
+        if self.max_iterations != Some(0)
+            && multiscale::suits(problem, self.epsilon)
+            && let Some(start) = multiscale::start(problem, self.epsilon, self.tolerance, &guard)
+        {
+            return self.go_on_from(problem, choice, start, &survey, &guard);
         }
         if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
             let view = Transposed(problem.cost());
             let turned = problem.turned(&view);
             let other = self
-                .sinkhorn_first(&turned, choice, &survey, &guard)
+                .sinkhorn_first(&turned, (choice, probe), &survey, &guard)
                 .map_err(Error::transposed)?;
             return transposed_back(problem, &survey, self.tolerance, other);
         }
-        self.sinkhorn_first(problem, choice, &survey, &guard)
+        self.sinkhorn_first(problem, (choice, probe), &survey, &guard)
     }
 
     fn warm<'p, 'c, T: Real>(
@@ -287,13 +324,26 @@ impl Entropic {
         let start = start::columns(start, problem.marginals())?;
         let survey = check::whole(problem)?;
         let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
-        let start = Some(start::within(start, reach));
-        match self.choose(problem) {
-            Choice::Newton => self.newton.run(problem, start, 0, &survey, &guard),
-            Choice::Sinkhorn => self.sinkhorn.run(problem, start, &survey, &guard),
+        let start = start::within(start, reach);
+        self.go_on_from(problem, self.choose(problem), start, &survey, &guard)
+    }
+
+    /// Solves from column potentials that are near the answer.
+    fn go_on_from<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        choice: Choice,
+        start: Vec<f64>,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let start = Some(start);
+        match choice {
+            Choice::Newton => self.newton.run(problem, start, 0, survey, guard),
+            Choice::Sinkhorn => self.sinkhorn.run(problem, start, survey, guard),
             Choice::Trial(sweeps) => {
                 let sinkhorn = self.sinkhorn.clone();
-                self.trial(problem, sweeps, sinkhorn, start, &survey, &guard)
+                self.trial(problem, sweeps, sinkhorn, start, survey, guard)
             }
         }
     }
@@ -326,9 +376,14 @@ impl Entropic {
         newton.run(problem, Some(start), spent, survey, guard)
     }
 
-    /// Sinkhorn, annealed where ε is far below what the costs span.
-    fn annealed<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Sinkhorn {
-        let from = CostProbe::new(problem.cost(), self.epsilon).spread / FAR;
+    /// Sinkhorn, annealed where ε is far below what the costs span, as a few rows say that were asked or are now.
+    fn annealed<T: Real, C: Cost<T>>(
+        &self,
+        problem: &Problem<T, C>,
+        probe: Option<CostProbe>,
+    ) -> Sinkhorn {
+        let probe = probe.unwrap_or_else(|| CostProbe::new(problem.cost(), self.epsilon));
+        let from = probe.spread / FAR;
         if from > self.epsilon && from <= 1e300 {
             let epsilon = Epsilon::Annealed {
                 from,

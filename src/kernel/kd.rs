@@ -49,6 +49,11 @@ impl Nested {
         Self { order }
     }
 
+    /// The points in this order, to keep.
+    pub(crate) fn into_order(self) -> Vec<u32> {
+        self.order
+    }
+
     /// The points in this order.
     pub(crate) fn order(&self) -> &[u32] {
         &self.order

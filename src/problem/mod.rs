@@ -105,6 +105,15 @@ impl<T: Real, C: Cost<T>> Problem<T, C> {
         }
     }
 
+    /// The same question over another reading of its cost.
+    pub(crate) fn over<'v>(&self, cost: &'v dyn Cost<T>) -> Erased<'v, T> {
+        Problem {
+            cost,
+            marginals: Arc::clone(&self.marginals),
+            scalar: PhantomData,
+        }
+    }
+
     /// The same question with rows and columns exchanged, over a view of the cost that does the same.
     pub(crate) fn turned<'v>(&self, view: &'v dyn Cost<T>) -> Erased<'v, T> {
         Problem {

@@ -18,6 +18,7 @@ mod conformance;
 pub(crate) mod definition;
 mod grid;
 mod log_kernel;
+pub(crate) mod nearby;
 pub(crate) mod rows;
 mod short_rows;
 mod stabilised;

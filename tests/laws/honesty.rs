@@ -361,6 +361,51 @@ fn clouds(n: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 #[test]
+fn entropic_clouds_stop_at_any_moment_and_say_so() {
+    let n = 700;
+    let (here, there) = clouds(n);
+    let cloud = PointCloud::new(&here, &there, 2, SquaredEuclidean).unwrap();
+    let problem =
+        Problem::new(&cloud as &dyn Cost<f64>, Marginals::uniform(n, n).unwrap()).unwrap();
+    let whole = Entropic::new(1e-3).tolerance(1e-5).solve(&problem).unwrap();
+    assert!(whole.status().is_converged() && whole.certificate().violation <= 1e-5);
+    for stop in [0, 3, 10, 30, 60] {
+        let calls = AtomicUsize::new(0);
+        let solver = Entropic::new(1e-3)
+            .tolerance(1e-5)
+            .on_progress(move |progress| {
+                assert!((0.0..=1.0).contains(&progress.done));
+                if calls.fetch_add(1, Ordering::Relaxed) == stop {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+        let found = solver.solve(&problem).unwrap();
+        assert_eq!(found.status(), Status::Stopped, "{stop}");
+        let proof = found.certificate();
+        assert!(
+            (proof.violation - found.violation()).abs() <= 1e-5,
+            "{stop} {proof:?}"
+        );
+        let best = whole.certificate();
+        assert!(proof.dual <= best.primal && best.dual <= proof.primal);
+    }
+    let late = Entropic::new(1e-3)
+        .time_limit(Duration::ZERO)
+        .solve(&problem);
+    assert_eq!(late.unwrap().status(), Status::Stopped);
+    let few = Entropic::new(1e-3)
+        .max_iterations(2)
+        .solve(&problem)
+        .unwrap();
+    assert_eq!(
+        (few.status(), few.iterations()),
+        (Status::IterationLimit, 2)
+    );
+}
+
+#[test]
 fn a_stop_keeps_the_work_that_was_done() {
     let n = 1500;
     let (here, there) = clouds(n);

@@ -3,7 +3,9 @@
 
 use earthmover::{Cost, Dense, Marginals, PointCloud, Problem, Slack, Solver, SquaredEuclidean};
 
-use crate::methods::{Annealed, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored};
+use crate::methods::{
+    Annealed, Entropic, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored,
+};
 
 /// Any cost behind one type, so that the solvers are compiled once.
 type Question<'a> = Problem<f32, &'a dyn Cost<f32>>;
@@ -90,4 +92,28 @@ fn point_clouds() {
     let (x, y) = (points(ROWS, 0.618_034), points(COLS, 0.754_878));
     let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
     every_solver(&cloud);
+}
+
+/// Large enough to be solved coarse to fine.
+#[test]
+fn clouds_of_which_rows_see_little() {
+    let (n, m) = (801, 599);
+    let scattered = |count: usize, seed: u32| -> Vec<f32> {
+        let unit = |at: u32| (at.wrapping_mul(0x9e37_79b1) ^ seed).wrapping_mul(0x85eb_ca6b) >> 8;
+        let mixed = (0..2 * count as u32).map(|at| unit(unit(at)));
+        mixed.map(|x| x as f32 / (1u32 << 24) as f32).collect()
+    };
+    let (x, y) = (scattered(n, 1), scattered(m, 99));
+    let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
+    let problem = Problem::new(&cloud as &dyn Cost<f32>, Marginals::uniform(n, m).unwrap());
+    let problem = problem.unwrap();
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let solver = Entropic::new(1e-3).tolerance(1e-4);
+        pool.build()
+            .unwrap()
+            .install(|| fingerprint(&problem, &solver))
+    };
+    let alone = with(1);
+    assert!([2, 3, 7].into_iter().all(|threads| with(threads) == alone));
 }

@@ -28,7 +28,7 @@ use crate::entropic::outcome::{
 use crate::entropic::precision as digits;
 use crate::entropic::probe::CostProbe;
 use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict};
-use crate::entropic::sinkhorn::{self, drive};
+use crate::entropic::sinkhorn::{self, TABLE_BYTES, drive};
 use crate::entropic::transpose::{measure, transposed_back};
 use crate::problem::Erased;
 use crate::problem::check;
@@ -66,6 +66,7 @@ pub struct Newton {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
+    pub(crate) budget: usize,
     #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
@@ -103,6 +104,7 @@ impl Newton {
             epsilon,
             tolerance: 1e-6,
             max_iterations: 1_000,
+            budget: TABLE_BYTES,
             watch: Watch::default(),
         }
     }
@@ -121,6 +123,23 @@ impl Newton {
     /// Most sweeps over the whole problem. Default 1,000.
     pub fn max_iterations(mut self, sweeps: usize) -> Self {
         self.max_iterations = sweeps;
+        self
+    }
+
+    /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
+    /// not larger, they are copied once, row by row, which is many times faster to read; Default 64 MB (2²⁶ bytes); 0 for never.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{FromFn, Marginals, Newton, Problem};
+    /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+    /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
+    /// let (table, none) = (Newton::new(0.1), Newton::new(0.1).memory_budget(0));
+    /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
         self
     }
 
@@ -512,6 +531,7 @@ impl Newton {
                     memory: 5,
                     guard,
                     spent: 0,
+                    part: None,
                 };
                 drive(backend, semidual, g.clone(), &limits)
             };

@@ -19,6 +19,9 @@ pub(crate) struct Limits<'a> {
     pub(crate) guard: &'a Guard<'a>,
     /// Sweeps already spent by an earlier attempt.
     pub(crate) spent: usize,
+    /// Where the work is a part of a larger one: how much of that lies before it, and how much it is. Its sweeps are then not
+    /// counted as iterations.
+    pub(crate) part: Option<(f64, f64)>,
 }
 
 impl Limits<'_> {
@@ -254,10 +257,15 @@ impl Stage<'_> {
                 Verdict::Blurred => break Status::Stalled,
                 Verdict::Missed => {}
             }
-            let (iteration, epsilon) = (self.iterations, self.epsilon);
+            let part = self.limits.part;
+            let iteration = if part.is_some() { 0 } else { self.iterations };
+            let epsilon = self.epsilon;
             let mut progress =
                 Progress::entropic(iteration, violation, first, self.tolerance, epsilon);
             progress.done = self.place.0 + self.place.1 * progress.done;
+            if let Some((before, share)) = part {
+                progress.done = before + share * progress.done;
+            }
             if self.limits.guard.says_stop(&progress) {
                 break Status::Stopped;
             }

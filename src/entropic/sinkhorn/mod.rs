@@ -21,6 +21,7 @@ pub use epsilon::Epsilon;
 
 pub(crate) use iteration::{Limits, drive};
 
+use crate::entropic::multiscale;
 use crate::entropic::outcome::{answer, check_shape, check_tolerance, unswept};
 use crate::entropic::precision as digits;
 use crate::entropic::semidual::SemiDual;
@@ -29,6 +30,7 @@ use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
+use crate::sweep::nearby::Nearby;
 use crate::sweep::{Backend, GridSweeps, Stabilised, Streamed};
 use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
 
@@ -38,10 +40,11 @@ use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, 
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Kernel {
-    /// Keep them where the cost is stored anyway, recompute them where it is computed on the fly.
+    /// Point clouds of which a row sees little at this ε: look for what it sees, and keep nothing. Other costs: keep them where the
+    /// cost is stored or a copy fits the [budget](Sinkhorn::memory_budget), recompute them where not.
     #[default]
     Auto,
-    /// Recompute them in every sweep: no memory beyond O(rows + cols).
+    /// Recompute them in every sweep: no memory beyond O(rows + cols), and no copy of the costs.
     Streamed,
     /// Keep them: a table of rows × columns.
     Stored,
@@ -74,6 +77,7 @@ pub struct Sinkhorn {
     max_iterations: usize,
     memory: usize,
     kernel: Kernel,
+    budget: usize,
     #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
@@ -93,6 +97,7 @@ impl Sinkhorn {
             max_iterations: 10_000,
             memory: 10,
             kernel: Kernel::Auto,
+            budget: TABLE_BYTES,
             watch: Watch::default(),
         }
     }
@@ -129,6 +134,23 @@ impl Sinkhorn {
     /// Whether exponentials are kept between sweeps. Default [`Kernel::Auto`].
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
+        self
+    }
+
+    /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
+    /// not larger, they are copied once, row by row, which is many times faster to read; a solver that keeps exponentials takes as much again. Default 64 MB (2²⁶ bytes); 0 for never.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{FromFn, Marginals, Problem, Sinkhorn};
+    /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+    /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
+    /// let (table, none) = (Sinkhorn::new(0.1), Sinkhorn::new(0.1).memory_budget(0));
+    /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
         self
     }
 
@@ -237,6 +259,19 @@ impl Sinkhorn {
         Ok(answer(problem, &semidual, outcome))
     }
 
+    /// What a copy of this problem's costs may take.
+    pub(crate) fn budget<T: Real>(&self, problem: &Erased<'_, T>) -> usize {
+        match self.kernel {
+            Kernel::Streamed => 0,
+            Kernel::Auto if self.sees_few(problem) => 0,
+            Kernel::Auto | Kernel::Stored => self.budget,
+        }
+    }
+
+    fn sees_few<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+        multiscale::suits(problem, self.epsilon.last())
+    }
+
     /// The options, checked.
     pub(crate) fn limits<'a>(&self, guard: &'a Guard<'a>) -> Result<Limits<'a>, Error> {
         check_tolerance(self.tolerance)?;
@@ -247,6 +282,7 @@ impl Sinkhorn {
             memory: self.memory,
             guard,
             spent: 0,
+            part: None,
         })
     }
 
@@ -265,6 +301,9 @@ impl Sinkhorn {
             return Ok(unswept(problem, &semidual, g, epsilon));
         }
         let limits = self.limits(guard)?;
+        if self.kernel == Kernel::Auto && self.sees_few(problem) {
+            return self.nearby(problem, &mut semidual, g, &limits);
+        }
         let (cost, masses) = (problem.cost(), problem.marginals());
         if let Some(grid) = cost.grid() {
             let mut sweeps = GridSweeps::new(grid, masses.rows());
@@ -293,6 +332,47 @@ impl Sinkhorn {
         self.on_cpu(problem, &reduced, &mut semidual, g, &limits)
     }
 
+    /// Drives the sweeps over what rows see of a point cloud: in `f32` as long as that has the digits.
+    fn nearby<'p, T: Real, C: Cost<T>>(
+        &self,
+        problem: &'p Problem<T, C>,
+        semidual: &mut SemiDual,
+        g: Vec<f64>,
+        limits: &Limits<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
+        let (mut g, mut spent) = (g, limits.spent);
+        let share = LEFT_OUT * self.tolerance;
+        let masses = problem.marginals().rows();
+        let points = || problem.cost().points();
+        if self.tolerance >= SINGLE
+            && let Some(mut backend) =
+                points().and_then(|p| Nearby::<T, f32>::new(p, masses, share))
+        {
+            let outcome = drive(&mut backend, semidual, g, limits)?;
+            if outcome.status != Status::Stalled || outcome.iterations >= limits.max_iterations {
+                return Ok(answer(problem, semidual, outcome));
+            }
+            (g, spent) = (outcome.g, outcome.iterations);
+        }
+        let stages = if spent > limits.spent {
+            limits.last_stage()
+        } else {
+            limits.stages.clone()
+        };
+        let limits = Limits {
+            spent,
+            stages,
+            ..*limits
+        };
+        match points().and_then(|p| Nearby::<T, f64>::new(p, masses, share)) {
+            Some(mut backend) => {
+                let outcome = drive(&mut backend, semidual, g, &limits)?;
+                Ok(answer(problem, semidual, outcome))
+            }
+            None => self.on_cpu(problem, problem.cost(), semidual, g, &limits),
+        }
+    }
+
     /// Drives one of the CPU backends over `cost`, the problem's own or a more careful reading of it.
     fn on_cpu<'p, T: Real, C: Cost<T>, S: Real>(
         &self,
@@ -316,6 +396,15 @@ impl Sinkhorn {
         Ok(answer(problem, semidual, outcome))
     }
 }
+
+/// What a copy of the costs may take in an entropic solver, unless said otherwise.
+pub(crate) const TABLE_BYTES: usize = 1 << 26;
+
+/// Tolerances from which on exponentials in `f32` will do.
+pub(crate) const SINGLE: f64 = 3e-5;
+
+/// Share of the tolerance that may be left out of a plan unseen.
+const LEFT_OUT: f64 = 0.02;
 
 impl<T: Real> Solver<T> for Sinkhorn {
     fn solve<'p, C: Cost<T>>(
