@@ -12,16 +12,13 @@
     clippy::print_stdout
 )]
 
-#[path = "../tests/common/rng.rs"]
-mod rng;
-
 use std::time::Instant;
 
 use earthmover::{
     Cost, Dense, Entropic, Euclidean, Exact, Marginals, Newton, PointCloud, Problem, Real,
     Sinkhorn, Solution, SquaredEuclidean,
 };
-use rng::Rng;
+use earthmover_testkit::Rng;
 
 /// Points of both sides.
 fn points(shape: &str, n: usize, d: usize) -> (Vec<f64>, Vec<f64>) {

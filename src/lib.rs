@@ -53,8 +53,8 @@
 //! * `serde`: options, marginals, potentials, certificates and [owned answers](OwnedSolution) can be written down and read
 //!   back; ±∞ survive JSON as words.
 mod barycenter;
-pub mod bounded;
 pub mod batch;
+pub mod bounded;
 mod compiled;
 pub mod cost;
 mod entropic;

@@ -4,8 +4,8 @@ use core::ops::ControlFlow;
 use core::time::Duration;
 use std::sync::OnceLock;
 
+use crate::entropic::outcome::check_tolerance;
 use crate::entropic::sinkhorn::anderson::Anderson;
-use crate::entropic::sinkhorn::check_tolerance;
 use crate::kernel::rounding::sum;
 use crate::problem::check::survey;
 use crate::problem::marginals::shares;

@@ -15,10 +15,11 @@
 
 use crate::cost::{Clusters, Points};
 use crate::entropic::probe::CostProbe;
+use crate::entropic::semidual::SemiDual;
 use crate::entropic::sinkhorn::{Epsilon, Limits, SINGLE, drive};
 use crate::solver::Guard;
 use crate::sweep::nearby::{Nearby, is_bounded};
-use crate::sweep::{Backend, DualPoint, SemiDual};
+use crate::sweep::{Backend, DualPoint};
 use crate::{Cost, Marginals, Problem, Real, Status};
 
 /// Pairs from which on it is worth looking for those that matter.
@@ -87,7 +88,7 @@ pub(crate) fn start<T: Real, C: Cost<T>>(
         let mut semidual = SemiDual::new(&masses);
         let mut backend = Nearby::<T, f32>::new(clusters, masses.rows(), 0.02 * tolerance)?;
         let (g, stages) = match &above {
-            None => (semidual.rest(), annealed(clusters, resolved)?),
+            None => (semidual.cold_start(), annealed(clusters, resolved)?),
             Some(above) => (above.hand_down(clusters, &masses)?, vec![resolved]),
         };
         let limits = Limits {
