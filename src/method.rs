@@ -103,8 +103,8 @@ impl Method {
     /// # Examples
     /// ```
     /// use earthmover::{Dense, Marginals, Method, Problem, Status};
-    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
-    /// let hasty = "sinkhorn:0.1".parse::<Method>()?.time_limit(std::time::Duration::ZERO);
+    /// let problem = Problem::new(Dense::new(&[0.0, 3.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let hasty = "sinkhorn:1".parse::<Method>()?.time_limit(std::time::Duration::ZERO);
     /// assert_eq!(hasty.solve(&problem)?.status(), Status::Stopped);
     /// # Ok::<(), earthmover::Error>(())
     /// ```
