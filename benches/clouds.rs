@@ -9,7 +9,8 @@
     unreachable_pub,
     dead_code,
     clippy::unwrap_used,
-    clippy::print_stdout
+    clippy::print_stdout,
+    clippy::panic
 )]
 
 use std::time::Instant;

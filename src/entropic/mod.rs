@@ -2,7 +2,7 @@
 //!
 //! | problem | way | why |
 //! | --- | --- | --- |
-//! | points of which a row sees few at this ε | [`Sinkhorn`], coarse to fine ([`multiscale`]) | far mass finds its way between clusters, and sweeps look at near pairs only |
+//! | points of which a row sees few at this ε | [`Sinkhorn`], coarse to fine | far mass finds its way between clusters, and sweeps look at near pairs only |
 //! | few entries of a row visible at this ε, and a side of at most 15 or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
 //! | a side of more than 1,024 | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
 //! | otherwise | [`Sinkhorn`], and [`Newton`] from there if it takes long | how many sweeps it takes shows only on the way |
