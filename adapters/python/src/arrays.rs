@@ -175,7 +175,7 @@ pub(crate) fn indices(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<usi
         .cast::<PyArray1<i64>>()
         .map_err(|_| dimensions(what, 1, &[]))?;
     let array = array.try_readonly().map_err(|_| borrowed())?;
-    let each = array
+    array
         .as_array()
         .iter()
         .map(|&i| {
@@ -183,6 +183,5 @@ pub(crate) fn indices(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<usi
                 ShapeError::new_err(format!("{what}: {i} is negative; indices count from zero"))
             })
         })
-        .collect::<PyResult<Vec<usize>>>();
-    each
+        .collect()
 }

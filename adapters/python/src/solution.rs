@@ -240,7 +240,7 @@ impl Solution {
     }
 
     /// Works something out from the costs, without the interpreter lock; refused where they have changed.
-    fn from_costs<R: Send>(
+    fn with_costs<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&dyn Answered) -> R + Send,
@@ -256,7 +256,7 @@ impl Solution {
     }
 
     pub(crate) fn certified(&self, py: Python<'_>) -> PyResult<earthmover::Certificate> {
-        self.from_costs(py, |answer| *answer.certificate())
+        self.with_costs(py, |answer| *answer.certificate())
     }
 }
 
@@ -301,7 +301,7 @@ impl Solution {
     /// L1 distance of the plan's marginals from the ones asked for, over the total mass, as the solver measured it.
     #[getter]
     fn violation(&self, py: Python<'_>) -> PyResult<f64> {
-        self.from_costs(py, |answer| answer.violation())
+        self.with_costs(py, |answer| answer.violation())
     }
 
     /// The regularisation; 0.0 for an exact answer.
@@ -332,14 +332,14 @@ impl Solution {
     /// Potentials (prices) of the rows; −inf where there is no mass.
     #[getter]
     fn f<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let rows = self.from_costs(py, |answer| answer.potentials().rows.clone())?;
+        let rows = self.with_costs(py, |answer| answer.potentials().rows.clone())?;
         Ok(rows.into_pyarray(py))
     }
 
     /// Potentials (prices) of the columns; −inf where there is no mass.
     #[getter]
     fn g<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let cols = self.from_costs(py, |answer| answer.potentials().cols.clone())?;
+        let cols = self.with_costs(py, |answer| answer.potentials().cols.clone())?;
         Ok(cols.into_pyarray(py))
     }
 
@@ -348,7 +348,7 @@ impl Solution {
     #[getter]
     fn plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (rows, cols) = self.shape();
-        let dense = self.from_costs(py, |answer| answer.dense())?;
+        let dense = self.with_costs(py, |answer| answer.dense())?;
         dense.into_pyarray(py).reshape([rows, cols])
     }
 
@@ -360,7 +360,7 @@ impl Solution {
     /// ([0, 1], [0, 1], [0.5, 0.5])
     #[pyo3(signature = (threshold = 0.0))]
     fn entries<'py>(&self, py: Python<'py>, threshold: f64) -> PyResult<Columns<'py>> {
-        let entries = self.from_costs(py, |answer| answer.entries(threshold))?;
+        let entries = self.with_costs(py, |answer| answer.entries(threshold))?;
         let rows: Vec<i64> = entries.iter().map(|e| e.row as i64).collect();
         let cols: Vec<i64> = entries.iter().map(|e| e.col as i64).collect();
         let mass: Vec<f64> = entries.iter().map(|e| e.mass).collect();
