@@ -9,7 +9,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::arrays::{Matrix, indices, matrix, vector};
+use crate::arrays::{Matrix, indices, matrix, optional_vector, vector};
 use crate::errors::{OptionError, ShapeError, allocation as refused};
 
 /// Sinkhorn Label Allocation: pseudo-labels for all examples at once, for any training loop.
@@ -43,11 +43,7 @@ fn bounds(given: Option<&Bound<'_, PyAny>>, classes: usize) -> PyResult<Bounds> 
 }
 
 fn row_bounds(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<f64>>> {
-    let given = given.filter(|b| !b.is_none());
-    Ok(given
-        .map(|g| vector("row_bounds", g))
-        .transpose()?
-        .map(|v| v.values))
+    Ok(optional_vector("row_bounds", given)?.map(|v| v.values))
 }
 
 /// Log-probabilities, in single precision and row-major.

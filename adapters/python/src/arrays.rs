@@ -112,6 +112,23 @@ pub(crate) fn matrix(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Matrix> 
     }
 }
 
+/// A matrix in double precision.
+pub(crate) fn double_matrix(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Lent<f64>> {
+    Ok(match matrix(what, object)? {
+        Matrix::Single(m) => m.widened(),
+        Matrix::Double(m) => m,
+    })
+}
+
+/// A vector that may be left out.
+pub(crate) fn optional_vector(
+    what: &str,
+    object: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Vector>> {
+    let given = object.filter(|o| !o.is_none());
+    given.map(|o| vector(what, o)).transpose()
+}
+
 fn dimensions(what: &str, expected: usize, found: &[usize]) -> PyErr {
     ShapeError::new_err(format!(
         "{what} must have {expected} dimension{}, not the shape {found:?}",

@@ -76,6 +76,19 @@ impl<T: Real> Lent<T> {
         }
     }
 
+    /// All entries as they lie, row-major; only of one that is [`contiguous`](Self::contiguous).
+    pub(crate) fn as_slice(&self) -> &[T] {
+        self.run(0..self.shape[0]).unwrap_or_default()
+    }
+
+    /// Row-major without gaps; copied where it is not.
+    pub(crate) fn contiguous(self) -> Self {
+        match self.run(0..self.shape[0]) {
+            Some(_) => self,
+            None => Self::owned(self.to_vec(), self.shape),
+        }
+    }
+
     /// Ready to be kept with an answer: copied where it is small, fingerprinted where it is large.
     pub(crate) fn kept(self) -> Self {
         let [rows, cols] = self.shape;
@@ -107,7 +120,7 @@ impl<T: Real> Lent<T> {
     }
 
     /// Whether the entries are still those that were solved for.
-    fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         self.fingerprint.is_none_or(|before| before == self.hash())
     }
 
@@ -270,6 +283,19 @@ impl<T: Real> Data<T> {
                 metric,
             } => Box::new(PointCloud::new(rows, cols, *dimension, *metric)?),
         })
+    }
+
+    /// The points of the columns, their dimension and the metric, where there are any.
+    pub(crate) fn targets(&self) -> Option<(&[T], usize, &'static dyn Metric<T>)> {
+        match self {
+            Self::Points {
+                cols,
+                dimension,
+                metric,
+                ..
+            } => Some((cols, *dimension, *metric)),
+            Self::Matrix(_) => None,
+        }
     }
 
     /// Whether the costs are still those that were solved for.

@@ -12,6 +12,10 @@ mod allocator;
 mod arrays;
 mod cost;
 mod errors;
+mod gromov;
+mod line;
+mod plan;
+mod sliced;
 mod solution;
 mod solve;
 mod watch;
@@ -26,6 +30,12 @@ mod _earthmover {
     use crate::errors::{
         CostError, InfeasibleError, MassError, OptionError, ShapeError, TransportError,
     };
+    #[pymodule_export]
+    use crate::gromov::{GromovCertificate, GromovSolution, gromov, gromov_points};
+    #[pymodule_export]
+    use crate::line::{LineTransport, transport_1d, wasserstein_1d};
+    #[pymodule_export]
+    use crate::sliced::{MaxSliced, SlicedDistance, max_sliced, sliced};
     #[pymodule_export]
     use crate::solution::{Certificate, Solution};
     #[pymodule_export]

@@ -3,14 +3,17 @@
 //! An answer of the library borrows its problem, which borrows its cost, which borrows the data. Here they are kept together, each
 //! in a cell with what it borrows from.
 
-use earthmover::{Cost, Entry, Error, Marginals, Potentials, Problem, Real, Status};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use earthmover::{Cost, Entry, Error, Marginals, Metric, Potentials, Problem, Real, Status};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use rayon::prelude::*;
 use self_cell::self_cell;
 
-use crate::arrays::Scalar;
+use crate::arrays::{Scalar, double_matrix};
 use crate::cost::{Data, Metrics};
+use crate::errors::{OptionError, ShapeError, refused};
+use crate::plan;
 
 /// What an answer can be asked, whatever its scalar and its cost.
 pub(crate) trait Answered {
@@ -23,6 +26,8 @@ pub(crate) trait Answered {
     fn potentials(&self) -> &Potentials;
     fn dense(&self) -> Vec<f64>;
     fn entries(&self, threshold: f64) -> Vec<Entry>;
+    /// Calls with each row of the plan in turn.
+    fn each_row(&self, visit: &mut dyn FnMut(usize, &[f64]));
 }
 
 impl<T: Real, C: Cost<T>> Answered for earthmover::Solution<'_, T, C> {
@@ -53,6 +58,9 @@ impl<T: Real, C: Cost<T>> Answered for earthmover::Solution<'_, T, C> {
     fn entries(&self, threshold: f64) -> Vec<Entry> {
         self.plan().entries(threshold)
     }
+    fn each_row(&self, visit: &mut dyn FnMut(usize, &[f64])) {
+        self.plan().for_each_row(visit);
+    }
 }
 
 /// An answer with all that it is about.
@@ -60,6 +68,34 @@ pub(crate) trait Kept: Send + Sync {
     fn answer(&self) -> &dyn Answered;
     fn is_unchanged(&self) -> bool;
     fn marginals(&self) -> &Marginals;
+    /// Where points that were not in the problem go: the mean of the columns' points, weighted as a row of their costs would be. `None`
+    /// where the cost is not made of points.
+    fn map(&self, points: &[f64], dimension: usize) -> Option<Result<Vec<f64>, Error>>;
+}
+
+/// The mean of the columns' points for one that was not in the problem.
+fn mapped<T: Metrics, C: Cost<T>>(
+    answer: &earthmover::Solution<'_, T, C>,
+    metric: &dyn Metric<T>,
+    cols: &[T],
+    point: &[f64],
+) -> Result<Vec<f64>, Error> {
+    let d = point.len();
+    let point: Vec<T> = point.iter().map(|x| T::narrow(*x)).collect();
+    let costs: Vec<T> = cols
+        .chunks_exact(d)
+        .map(|y| metric.distance(&point, y))
+        .collect();
+    let (shares, _) = answer.conditional(&costs)?;
+    let (mut mean, mut total) = (vec![0.0; d], 0.0);
+    for (share, y) in shares.iter().zip(cols.chunks_exact(d)) {
+        total += share;
+        mean.iter_mut()
+            .zip(y)
+            .for_each(|(m, y)| *m += share * y.widen());
+    }
+    mean.iter_mut().for_each(|m| *m /= total);
+    Ok(mean)
 }
 
 /// A solver, as a function of the question.
@@ -123,6 +159,22 @@ macro_rules! keeps {
                 }
                 fn marginals(&self) -> &Marginals {
                     self.borrow_owner().borrow_dependent().marginals()
+                }
+                fn map(&self, points: &[f64], d: usize) -> Option<Result<Vec<f64>, Error>> {
+                    let data = self.borrow_owner().borrow_owner().borrow_owner();
+                    let (cols, dimension, metric) = data.targets()?;
+                    if d != dimension {
+                        return Some(Err(Error::Length {
+                            what: "coordinates of a point",
+                            expected: dimension,
+                            found: d,
+                        }));
+                    }
+                    let answer = self.borrow_dependent();
+                    let one = |point: &[f64]| mapped(answer, metric, cols, point);
+                    let all: Result<Vec<Vec<f64>>, Error> =
+                        points.par_chunks_exact(d).map(one).collect();
+                    Some(all.map(|all| all.concat()))
                 }
             }
 
@@ -260,6 +312,16 @@ impl Solution {
     }
 }
 
+/// Refuses a list of the wrong length.
+fn fits(name: &str, found: usize, side: &str, expected: usize) -> PyResult<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(ShapeError::new_err(format!(
+        "{name} has {found} rows; the plan has {expected} {side}"
+    )))
+}
+
 #[pymethods]
 impl Solution {
     /// ⟨C, P⟩: the transport cost of the plan, slack costs included.
@@ -347,9 +409,91 @@ impl Solution {
     /// lot. See `sparse` and `entries`.
     #[getter]
     fn plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (rows, cols) = self.shape();
         let dense = self.with_costs(py, |answer| answer.dense())?;
-        dense.into_pyarray(py).reshape([rows, cols])
+        plan::matrix(py, dense, self.shape())
+    }
+
+    /// P y: for each row the sum over columns of mass times the row of `y`, without writing the plan out.
+    ///
+    /// `s.apply(y) / s.a[:, None]` is the barycentric map: where each row goes, on average.
+    ///
+    /// >>> import numpy as np, earthmover_ot as em
+    /// >>> s = em.solve([[0., 1.], [1., 0.]])
+    /// >>> s.apply([[1., 2.], [3., 4.]]).tolist()
+    /// [[0.5, 1.0], [1.5, 2.0]]
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        y: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let y = double_matrix("y", y)?;
+        let ((rows, cols), [found, d]) = (self.shape(), y.shape());
+        fits("y", found, "columns", cols)?;
+        let product = self.with_costs(py, |answer| {
+            let (y, mut out) = (y.to_vec(), vec![0.0; rows * d]);
+            answer.each_row(&mut |i, row| {
+                let out = &mut out[i * d..][..d];
+                for (mass, y) in row.iter().zip(y.chunks_exact(d.max(1))) {
+                    if *mass > 0.0 {
+                        out.iter_mut().zip(y).for_each(|(o, y)| *o += mass * y);
+                    }
+                }
+            });
+            out
+        })?;
+        plan::matrix(py, product, (rows, d))
+    }
+
+    /// Pᵀ x: for each column the sum over rows of mass times the row of `x`.
+    ///
+    /// >>> import earthmover_ot as em
+    /// >>> em.solve([[1., 0.], [0., 1.]]).apply_t([[1.], [3.]]).tolist()
+    /// [[1.5], [0.5]]
+    fn apply_t<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let x = double_matrix("x", x)?;
+        let ((rows, cols), [found, d]) = (self.shape(), x.shape());
+        fits("x", found, "rows", rows)?;
+        let product = self.with_costs(py, |answer| {
+            let (x, mut out) = (x.to_vec(), vec![0.0; cols * d]);
+            answer.each_row(&mut |i, row| {
+                let x = &x[i * d..][..d];
+                for (mass, out) in row.iter().zip(out.chunks_exact_mut(d.max(1))) {
+                    if *mass > 0.0 {
+                        out.iter_mut().zip(x).for_each(|(o, x)| *o += mass * x);
+                    }
+                }
+            });
+            out
+        })?;
+        plan::matrix(py, product, (cols, d))
+    }
+
+    /// Where points that were not in the problem go: the barycentric map of an answer of `solve_points`, for new rows. An exact answer sends
+    /// a point where its cost less the column's price is least.
+    ///
+    /// >>> import numpy as np, earthmover_ot as em
+    /// >>> x = np.linspace(0.0, 1.0, 50)[:, None]
+    /// >>> s = em.solve_points(x, x + 3.0, eps=1e-3)
+    /// >>> bool(abs(s.map([[0.5]])[0, 0] - 3.5) < 0.05)
+    /// True
+    fn map<'py>(
+        &self,
+        py: Python<'py>,
+        x_new: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let points = double_matrix("x_new", x_new)?;
+        let [count, d] = points.shape();
+        let mapped = py.detach(|| self.kept.map(&points.to_vec(), d));
+        let Some(mapped) = mapped else {
+            return Err(OptionError::new_err(
+                "map is for answers of solve_points: a matrix of costs does not say where a new point lies",
+            ));
+        };
+        plan::matrix(py, mapped.map_err(refused)?, (count, d))
     }
 
     /// The entries of the plan above `threshold`, by row and column: arrays (rows, columns, masses).
@@ -359,25 +503,17 @@ impl Solution {
     /// >>> rows.tolist(), cols.tolist(), masses.tolist()
     /// ([0, 1], [0, 1], [0.5, 0.5])
     #[pyo3(signature = (threshold = 0.0))]
-    fn entries<'py>(&self, py: Python<'py>, threshold: f64) -> PyResult<Columns<'py>> {
+    fn entries<'py>(&self, py: Python<'py>, threshold: f64) -> PyResult<plan::Columns<'py>> {
         let entries = self.with_costs(py, |answer| answer.entries(threshold))?;
-        let rows: Vec<i64> = entries.iter().map(|e| e.row as i64).collect();
-        let cols: Vec<i64> = entries.iter().map(|e| e.col as i64).collect();
-        let mass: Vec<f64> = entries.iter().map(|e| e.mass).collect();
-        Ok((
-            rows.into_pyarray(py),
-            cols.into_pyarray(py),
-            mass.into_pyarray(py),
-        ))
+        Ok(plan::columns(py, &entries))
     }
 
     /// The plan as a scipy.sparse.csr_array. An exact plan of n × m has at most n + m − 1 entries; an entropic one
     /// as many as do not underflow (`entries` takes a threshold).
     #[getter]
     fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, cols, mass) = self.entries(py, 0.0)?;
-        let csr = py.import("scipy.sparse")?.getattr("csr_array")?;
-        csr.call1(((mass, (rows, cols)), self.shape()))
+        let entries = self.with_costs(py, |answer| answer.entries(0.0))?;
+        plan::csr(py, &entries, self.shape())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -395,9 +531,3 @@ impl Solution {
         format!("Solution({status}, {numbers}, {rows}x{cols}, {kind}, iterations={iterations})")
     }
 }
-
-type Columns<'py> = (
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<i64>>,
-    Bound<'py, PyArray1<f64>>,
-);

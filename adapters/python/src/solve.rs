@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arrays::{Matrix, Vector, matrix, vector};
+use crate::arrays::{Matrix, Vector, matrix, optional_vector, vector};
 use crate::cost::{Data, Lent};
 use crate::errors::{OptionError, refused};
 use crate::solution::{Keeps, Kept, Solution};
@@ -103,13 +103,7 @@ pub(crate) fn marginals(
     if rows == 0 || cols == 0 {
         return Err(refused(Error::Empty { rows, cols }));
     }
-    let read = |what, given: Option<&Bound<'_, PyAny>>| {
-        given
-            .filter(|g| !g.is_none())
-            .map(|g| vector(what, g))
-            .transpose()
-    };
-    let (a, b) = (read("a", a)?, read("b", b)?);
+    let (a, b) = (optional_vector("a", a)?, optional_vector("b", b)?);
     let single = |v: &Option<Vector>| v.as_ref().is_some_and(|v| v.single);
     let rounded = single(&a) || single(&b);
     let total = |side: &Option<Vector>| side.as_ref().map_or(1.0, |s| s.values.iter().sum());

@@ -67,6 +67,9 @@ class Solution:
     def plan(self) -> _Floats: ...
     @property
     def sparse(self) -> Any: ...
+    def apply(self, y: npt.ArrayLike) -> _Floats: ...
+    def apply_t(self, x: npt.ArrayLike) -> _Floats: ...
+    def map(self, x_new: npt.ArrayLike) -> _Floats: ...
     def entries(self, threshold: float = 0.0) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
 
 def solve(
@@ -99,6 +102,155 @@ def solve_points(
     start: Optional[_Start] = None,
     progress: Optional[_Progress] = None,
 ) -> Solution: ...
+
+
+class LineTransport:
+    @property
+    def cost(self) -> float: ...
+    @property
+    def distance(self) -> float: ...
+    @property
+    def dual(self) -> float: ...
+    @property
+    def f(self) -> _Floats: ...
+    @property
+    def g(self) -> _Floats: ...
+    @property
+    def grad_x(self) -> _Floats: ...
+    @property
+    def grad_y(self) -> _Floats: ...
+    @property
+    def entries(self) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
+    @property
+    def sparse(self) -> Any: ...
+    @property
+    def plan(self) -> _Floats: ...
+
+def wasserstein_1d(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    p: float = 1.0,
+) -> float: ...
+def transport_1d(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    p: float = 1.0,
+) -> LineTransport: ...
+
+class SlicedDistance:
+    @property
+    def value(self) -> float: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def standard_error(self) -> float: ...
+    @property
+    def costs(self) -> _Floats: ...
+    @property
+    def grad_x(self) -> Optional[_Floats]: ...
+    @property
+    def grad_y(self) -> Optional[_Floats]: ...
+    def __float__(self) -> float: ...
+
+class MaxSliced:
+    @property
+    def value(self) -> float: ...
+    @property
+    def direction(self) -> _Floats: ...
+    @property
+    def stationarity(self) -> float: ...
+    def __float__(self) -> float: ...
+
+def sliced(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    p: float = 2.0,
+    projections: int = 100,
+    seed: int = 0,
+    *,
+    gradients: bool = False,
+) -> SlicedDistance: ...
+def max_sliced(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    p: float = 2.0,
+    projections: int = 100,
+    seed: int = 0,
+) -> MaxSliced: ...
+
+class GromovCertificate:
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
+    @property
+    def stationarity(self) -> float: ...
+
+class GromovSolution:
+    @property
+    def value(self) -> float: ...
+    @property
+    def distance(self) -> float: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def shape(self) -> Tuple[int, int]: ...
+    @property
+    def certificate(self) -> GromovCertificate: ...
+    @property
+    def plan(self) -> _Floats: ...
+    @property
+    def sparse(self) -> Any: ...
+    def entries(self, threshold: float = 0.0) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
+    def argmax(self) -> npt.NDArray[np.int64]: ...
+
+def gromov(
+    c1: npt.ArrayLike,
+    c2: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    *,
+    fused: Optional[npt.ArrayLike] = None,
+    alpha: float = 0.5,
+    loss: str = "square",
+    eps: Optional[float] = None,
+    tol: Optional[float] = None,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    starts: int = 1,
+    seed: int = 0,
+    partial: Optional[float] = None,
+    semi_relaxed: bool = False,
+    progress: Optional[_Progress] = None,
+) -> GromovSolution: ...
+def gromov_points(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    *,
+    eps: Optional[float] = None,
+    tol: Optional[float] = None,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    starts: int = 1,
+    seed: int = 0,
+    progress: Optional[_Progress] = None,
+) -> GromovSolution: ...
 
 class LabelAllocator:
     def __init__(

@@ -218,6 +218,50 @@ def greenkhorn(
     return _answered(np.asarray(M), reg, answer, log, warn, "greedy")
 
 
+def _unit(weights):
+    """Whether the weights of each column add up to one, as this library's scaled ones do."""
+    return weights is None or np.allclose(np.sum(weights, axis=0), 1.0, rtol=0.0, atol=1e-9)
+
+
+def wasserstein_1d(original, u_values, v_values, u_weights=None, v_weights=None, p=1, require_sort=True, return_plans=False):
+    arrays = [u_values, v_values] + [w for w in (u_weights, v_weights) if w is not None]
+    if return_plans or not require_sort or not p >= 1 or any(not isinstance(x, np.ndarray) for x in arrays):
+        raise Declined
+    shapes = {x.ndim for x in arrays}
+    if not (_unit(u_weights) and _unit(v_weights)) or max(shapes) > 2 or u_values.ndim != v_values.ndim:
+        raise Declined
+    if any(x.dtype not in (np.float32, np.float64) for x in arrays) or min(len(x) for x in arrays) == 0:
+        raise Declined
+
+    def column(x, k):
+        return x if x is None or x.ndim == 1 else x[:, k]
+
+    lists = range(1 if u_values.ndim == 1 else u_values.shape[1])
+    if u_values.ndim == 2 and u_values.shape[1] != v_values.shape[1]:
+        raise Declined
+    try:
+        costs = [
+            em.wasserstein_1d(*(column(x, k) for x in (u_values, v_values, u_weights, v_weights)), p=p) ** p for k in lists
+        ]
+    except em.TransportError as error:
+        raise Declined from error
+    return u_values.dtype.type(costs[0]) if u_values.ndim == 1 else np.array(costs, dtype=u_values.dtype)
+
+
+def emd_1d_sorted(original, u_weights, v_weights, u, v, metric="sqeuclidean", p=1.0):
+    """Entries of the plan, their places in the sorted lists, and the cost."""
+    power = {"sqeuclidean": 2.0, "cityblock": 1.0, "euclidean": 1.0, "minkowski": p}.get(metric)
+    if power is None or not power >= 1:
+        raise Declined
+    try:
+        found = em.transport_1d(u, v, u_weights, v_weights, power)
+    except em.TransportError as error:
+        raise Declined from error
+    total = float(np.sum(u_weights))
+    rows, cols, masses = found.entries
+    return masses * total, np.stack([rows, cols], axis=1), found.cost * total
+
+
 KERNELS = {
     "ot.lp.emd_wrap.emd_c": emd_c,
     "ot.bregman._sinkhorn.sinkhorn_knopp": sinkhorn_knopp,
@@ -225,6 +269,8 @@ KERNELS = {
     "ot.bregman._sinkhorn.sinkhorn_stabilized": sinkhorn_stabilized,
     "ot.bregman._sinkhorn.sinkhorn_epsilon_scaling": sinkhorn_epsilon_scaling,
     "ot.bregman._sinkhorn.greenkhorn": greenkhorn,
+    "ot.lp.solver_1d.wasserstein_1d": wasserstein_1d,
+    "ot.lp.emd_wrap.emd_1d_sorted": emd_1d_sorted,
 }
 
 # Functions that people call, to be counted.
@@ -246,7 +292,6 @@ PUBLIC = [
     "ot.partial.partial_wasserstein",
     "ot.partial.partial_wasserstein2",
     "ot.partial.entropic_partial_wasserstein",
-    "ot.wasserstein_1d",
     "ot.emd_1d",
     "ot.emd2_1d",
     "ot.sliced_wasserstein_distance",

@@ -1,0 +1,76 @@
+"""Lines, slices and Gromov–Wasserstein, against POT, SciPy and known answers."""
+
+import numpy as np
+import pytest
+from scipy.stats import wasserstein_distance
+
+import earthmover_ot as em
+
+ot = pytest.importorskip("ot")
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+def test_the_line_is_pots(rng, p):
+    x, y, a, b = rng.normal(size=40), rng.normal(size=31), rng.random(40), rng.random(31)
+    theirs = ot.wasserstein_1d(x, y, a / a.sum(), b / b.sum(), p=p)
+    assert em.wasserstein_1d(x, y, a, b, p) ** p == pytest.approx(theirs, rel=1e-9)
+    t = em.transport_1d(x, y, a, b, p)
+    assert t.cost == pytest.approx(theirs, rel=1e-9) and t.dual == pytest.approx(t.cost, rel=1e-9)
+    np.testing.assert_allclose(t.plan.sum(1), a / a.sum(), atol=1e-12)
+    np.testing.assert_array_equal(t.sparse.toarray(), t.plan)
+    step = 1e-6
+    for i in range(3):
+        moved = x.copy()
+        moved[i] += step
+        slope = (em.transport_1d(moved, y, a, b, p).cost - t.cost) / step
+        assert t.grad_x[i] == pytest.approx(slope, abs=1e-4)
+
+
+def test_the_line_is_scipys(rng):
+    x, y = rng.normal(size=500), rng.normal(size=400)
+    assert em.wasserstein_1d(x, y) == pytest.approx(wasserstein_distance(x, y), rel=1e-12)
+    with pytest.raises(em.OptionError):
+        em.wasserstein_1d(x, y, p=0.5)
+    with pytest.raises(em.CostError):
+        em.wasserstein_1d([np.nan], y)
+
+
+def test_slices(rng):
+    x, y = rng.normal(size=(60, 4)), rng.normal(size=(50, 4)) + 1.0
+    s = em.sliced(x, y, projections=300, seed=3, gradients=True)
+    theirs = ot.sliced_wasserstein_distance(x, y, n_projections=3000, seed=1)
+    assert s.value == pytest.approx(theirs, abs=6 * s.standard_error) and float(s) == s.value
+    assert em.sliced(x, y, projections=300, seed=3).value == s.value and em.sliced(x, y).grad_x is None
+    moved = x.copy()
+    moved[2, 1] += 1e-6
+    slope = (em.sliced(moved, y, projections=300, seed=3).cost - s.cost) / 1e-6
+    assert s.grad_x.shape == x.shape and s.grad_x[2, 1] == pytest.approx(slope, abs=1e-5)
+    most = em.max_sliced(x, y)
+    assert most.value >= max(s.costs) ** 0.5 - 1e-9 and np.linalg.norm(most.direction) == pytest.approx(1.0)
+
+
+def test_gromov_finds_what_was_turned_and_mixed(rng):
+    x = rng.normal(size=(30, 3)) * [3.0, 2.0, 1.0]
+    order = rng.permutation(30)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    c1, c2 = ot.dist(x, x), ot.dist(x[order] @ turn, x[order] @ turn)
+    s = em.gromov(c1, c2, starts=4)
+    assert s.converged and s.value < 1e-9 and s.certificate.lower <= s.value
+    np.testing.assert_array_equal(order[s.argmax()], np.arange(30))
+    np.testing.assert_allclose(s.plan.sum(0), 1 / 30, atol=1e-12)
+    assert em.gromov_points(x, x[order] @ turn, starts=4).value < 1e-9
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+def test_gromov_is_no_worse_than_pots(rng, loss):
+    c1, c2 = (ot.dist(z, z, "euclidean") for z in (rng.normal(size=(20, 2)), rng.normal(size=(24, 2))))
+    p, q = np.full(20, 1 / 20), np.full(24, 1 / 24)
+    theirs = ot.gromov.gromov_wasserstein2(c1, c2, p, q, loss + "_loss")
+    assert em.gromov(c1, c2, loss=loss, starts=4).value <= theirs * 1.001 + 1e-9
+    costs = rng.random((20, 24))
+    theirs = ot.gromov.fused_gromov_wasserstein2(costs, c1, c2, p, q, alpha=0.3)
+    assert em.gromov(c1, c2, fused=costs, alpha=0.3, starts=4).value <= theirs * 1.001 + 1e-9
+    with pytest.raises(em.ShapeError, match="square"):
+        em.gromov(c1[:, :3], c2)
+    with pytest.raises(em.OptionError, match="loss is"):
+        em.gromov(c1, c2, loss="cubic")
