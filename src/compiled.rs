@@ -81,7 +81,12 @@ pub trait Compiled: Sized + 'static {
         shape: &Representation,
     ) -> Certificate;
 
-    fn row_potentials(problem: &Erased<'_, Self>, cols: &Potentials, epsilon: f64) -> Vec<f64>;
+    fn row_potentials(
+        problem: &Erased<'_, Self>,
+        cols: &Potentials,
+        epsilon: f64,
+        lift: f64,
+    ) -> Vec<f64>;
 
     /// How far costs are apart in a typical row.
     fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64;
@@ -116,11 +121,14 @@ fn row_potentials<T: Real>(
     problem: &Erased<'_, T>,
     potentials: &Potentials,
     epsilon: f64,
+    lift: f64,
 ) -> Vec<f64> {
     let masses = problem.marginals();
     let point = potentials.dual_point(epsilon, masses.slack());
     let mut rows = vec![0.0; problem.rows()];
-    if let Some(grid) = problem.cost().grid() {
+    if let Some(grid) = problem.cost().grid()
+        && !masses.is_relaxed()
+    {
         let mut sweeps = GridSweeps::new(grid, masses.rows());
         let swept = sweeps.sweep(&point, &mut vec![0.0; problem.cols() + 1]);
         if swept
@@ -130,7 +138,8 @@ fn row_potentials<T: Real>(
             return rows;
         }
     }
-    point.row_potentials(problem.cost(), masses.rows(), &mut rows);
+    let law = masses.row_law().lifted(lift);
+    point.row_potentials(problem.cost(), &law, masses.rows(), &mut rows);
     rows
 }
 
@@ -221,8 +230,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 cols: &Potentials,
                 epsilon: f64,
+                lift: f64,
             ) -> Vec<f64> {
-                row_potentials(problem, cols, epsilon)
+                row_potentials(problem, cols, epsilon, lift)
             }
 
             fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64 {

@@ -229,6 +229,22 @@ pub enum Error {
         /// Total mass of the problem.
         total: f64,
     },
+    /// The marginals are penalised, and the solver keeps masses exactly.
+    #[error(
+        "{solver} keeps masses exactly and has no answer where they are penalised; `Entropic`, `Sinkhorn`, `Newton` and `Exact` have one"
+    )]
+    Penalised {
+        /// Who was asked.
+        solver: &'static str,
+    },
+    /// Negative costs pay for more mass than penalties cost, so that there is no least.
+    #[error("a cost of {} is below {}, where making mass on both sides pays: there is no least", Num(*cost), Num(*least))]
+    Gainful {
+        /// The least cost.
+        cost: f64,
+        /// The least that would be allowed: what both penalties charge for a unit, negative.
+        least: f64,
+    },
     /// An index is out of range.
     #[error("{what} {index} does not exist: there are {len}")]
     Index {

@@ -98,6 +98,7 @@ pub use kernel::real::Real;
 pub use method::Method;
 pub use problem::Problem;
 pub use problem::marginals::{Marginals, Slack};
+pub use problem::penalty::{Penalty, Reference};
 pub use sliced::{MaxSliced, Sliced, SlicedDistance, SlicedGradients};
 pub use solution::certificate::Certificate;
 pub use solution::owned::{OwnedPlan, OwnedSolution};

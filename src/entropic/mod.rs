@@ -205,7 +205,11 @@ impl Entropic {
     fn look<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> (Choice, Option<CostProbe>) {
         let (rows, cols) = (problem.rows(), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
-        if small > MAX_NEWTON_SIDE || problem.cost().grid().is_some() {
+        // Where potentials are bounded the curvature jumps: plain steps do not mind.
+        if small > MAX_NEWTON_SIDE
+            || problem.cost().grid().is_some()
+            || problem.marginals().has_bounded_potentials()
+        {
             return (Choice::Sinkhorn, None);
         }
         let probe = if cols <= rows {
@@ -298,10 +302,11 @@ impl Entropic {
             return self.newton.run(problem, None, 0, &survey, &guard);
         }
         if self.max_iterations != Some(0)
+            && !problem.marginals().is_relaxed()
             && multiscale::suits(problem, self.epsilon)
             && let Some(start) = multiscale::start(problem, self.epsilon, self.tolerance, &guard)
         {
-            return self.go_on_from(problem, choice, start, &survey, &guard);
+            return self.follow_by(choice, problem, Some(start), &survey, &guard);
         }
         if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
             let view = Transposed(problem.cost());
@@ -324,20 +329,30 @@ impl Entropic {
         let start = start::columns(start, problem.marginals())?;
         let survey = check::whole(problem)?;
         let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
-        let start = start::within(start, reach);
-        self.go_on_from(problem, self.choose(problem), start, &survey, &guard)
+        let start = Some(start::within(start, reach));
+        self.follow(problem, start, &survey, &guard)
     }
 
-    /// Solves from column potentials that are near the answer.
-    fn go_on_from<'p, T: Real, C: Cost<T>>(
+    /// Solves a problem that was looked at from a start, or from rest, under a guard that may watch over more than this.
+    pub(crate) fn follow<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        choice: Choice,
-        start: Vec<f64>,
+        start: Option<Vec<f64>>,
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let start = Some(start);
+        self.follow_by(self.choose(problem), problem, start, survey, guard)
+    }
+
+    /// The same, when the choice is made.
+    fn follow_by<'p, T: Real, C: Cost<T>>(
+        &self,
+        choice: Choice,
+        problem: &'p Problem<T, C>,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, C>, Error> {
         match choice {
             Choice::Newton => self.newton.run(problem, start, 0, survey, guard),
             Choice::Sinkhorn => self.sinkhorn.run(problem, start, survey, guard),
@@ -358,7 +373,12 @@ impl Entropic {
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let sweeps = sweeps.max(FEWEST_SWEEPS);
+        let relaxed = problem.marginals().is_relaxed();
+        let sweeps = sweeps.max(if relaxed {
+            FEWEST_RELAXED
+        } else {
+            FEWEST_SWEEPS
+        });
         if self.max_iterations.is_some_and(|most| most <= sweeps) {
             return sinkhorn.run(problem, start, survey, guard);
         }
@@ -383,7 +403,10 @@ impl Entropic {
         probe: Option<CostProbe>,
     ) -> Sinkhorn {
         let probe = probe.unwrap_or_else(|| CostProbe::new(problem.cost(), self.epsilon));
-        let from = probe.spread / FAR;
+        let mut from = probe.spread / FAR;
+        if problem.marginals().has_bounded_potentials() {
+            from *= 10.0;
+        }
         if from > self.epsilon && from <= 1e300 {
             let epsilon = Epsilon::Annealed {
                 from,
@@ -411,6 +434,9 @@ const COMPUTED: f64 = 24.0;
 
 /// A trial of fewer sweeps than this would not tell.
 const FEWEST_SWEEPS: usize = 50;
+
+/// The same where masses are penalised: steps contract the faster the smaller τ is.
+const FEWEST_RELAXED: usize = 400;
 
 /// Smaller side up to which the other need not be much larger for Newton's method.
 const ALWAYS_NEWTON_SIDE: usize = 15;

@@ -38,6 +38,19 @@ pub(crate) fn check_shape<T: Real, C: Cost<T>>(
     Ok(())
 }
 
+/// Whether a backend can keep the rows' law.
+pub(crate) fn check_law<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    backend: &mut dyn Backend,
+) -> Result<(), Error> {
+    let law = problem.marginals().row_law();
+    if backend.obey(&law) {
+        return Ok(());
+    }
+    let solver = backend.name();
+    Err(Error::Penalised { solver })
+}
+
 pub(crate) fn check_tolerance(tolerance: f64) -> Result<(), Error> {
     if tolerance.is_finite() && tolerance > 0.0 {
         return Ok(());
@@ -66,7 +79,10 @@ pub(crate) fn answer<'p, T: Real, C: Cost<T>>(
     Solution::new(
         problem,
         potentials(semidual, &g, epsilon),
-        Representation::Gibbs { epsilon },
+        Representation::Gibbs {
+            epsilon,
+            lift: semidual.lift(),
+        },
         status,
         iterations,
         // Where digits are gone the solver's own number may be one of those: the certificate measures it anew.
@@ -84,7 +100,10 @@ pub(crate) fn unswept<'p, T: Real, C: Cost<T>>(
     Solution::new(
         problem,
         potentials(semidual, &g, epsilon),
-        Representation::Gibbs { epsilon },
+        Representation::Gibbs {
+            epsilon,
+            lift: semidual.lift(),
+        },
         Status::IterationLimit,
         0,
         None,

@@ -44,7 +44,7 @@ pub(crate) fn needed<'a, T: Real, C: Cost<T> + ?Sized>(
     epsilon: f64,
     tolerance: f64,
 ) -> Option<Reduced<'a, T, C>> {
-    let slack = marginals.slack().col > 0.0;
+    let slack = marginals.has_anchored_rows();
     if !is_wide_enough::<T>(marginals, epsilon, tolerance) {
         return Some(Reduced::new(cost, slack));
     }
@@ -67,7 +67,7 @@ pub(crate) fn worthwhile<'a, T: Real, C: Cost<T> + ?Sized>(
     epsilon: f64,
     tolerance: f64,
 ) -> Option<Reduced<'a, T, C>> {
-    let slack = marginals.slack().col > 0.0;
+    let slack = marginals.has_anchored_rows();
     if !is_double::<T>() {
         return Some(Reduced::new(cost, slack));
     }

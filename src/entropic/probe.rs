@@ -3,7 +3,7 @@
 use crate::kernel::column_block::MOST_LINES;
 use crate::sweep::active::{Active, MOST};
 use crate::sweep::{Curvature, Streamed};
-use crate::{Cost, Real};
+use crate::{Cost, Marginals, Real};
 
 /// Rows looked at.
 const ROWS: usize = 64;
@@ -80,14 +80,17 @@ impl CostProbe {
     }
 
     /// The backend for such rows: lists of the entries that matter, which may leave out what weighs less than `faint`,
-    /// unless most rows would be too long for a list and short enough to be swept whole at little cost.
+    /// unless most rows would be too long for a list and short enough to be swept whole at little cost, or their masses are
+    /// not given.
     pub(crate) fn backend<'a, T: Real>(
         self,
         cost: &'a dyn Cost<T>,
+        marginals: &Marginals,
         masses: &[f64],
         faint: f64,
     ) -> Box<dyn Curvature + 'a> {
-        if !self.is_near_deterministic() && cost.cols() < MOST_LINES {
+        let short = !self.is_near_deterministic() && cost.cols() < MOST_LINES;
+        if short || !marginals.row_penalty().is_exact() {
             Box::new(Streamed::over(cost, masses))
         } else {
             Box::new(Active::new(cost, masses.to_vec(), faint))

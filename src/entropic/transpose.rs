@@ -22,11 +22,19 @@ pub(crate) fn transposed_back<'p, T: Real, C: Cost<T>>(
 ) -> Result<Solution<'p, T, C>, Error> {
     let (status, iterations, epsilon) = (other.status(), other.iterations(), other.epsilon());
     let mut semidual = SemiDual::new(problem.marginals());
-    let g = semidual.fit(columns(&other, epsilon)?);
+    let mut g = semidual.fit(columns(&other, epsilon)?);
+    semidual.set_lift(-other.lift());
     let mut sums = vec![0.0; g.len()];
     let masses = problem.marginals().rows();
     let mut measured = |backend: &mut dyn Backend| {
-        measure(backend, &mut semidual, epsilon, &g, &mut sums, tolerance)
+        measure(
+            backend,
+            &mut semidual,
+            epsilon,
+            &mut g,
+            &mut sums,
+            tolerance,
+        )
     };
     let needed = digits::needed(
         problem.cost(),
@@ -41,7 +49,7 @@ pub(crate) fn transposed_back<'p, T: Real, C: Cost<T>>(
     };
     if status == Status::Converged && verdict != Verdict::Met && needed.is_none() {
         // It was met the other way round: a more careful look is worth it before it is taken back.
-        let reduced = Reduced::new(problem.cost(), problem.marginals().slack().col > 0.0);
+        let reduced = Reduced::new(problem.cost(), problem.marginals().has_anchored_rows());
         (violation, verdict) = measured(&mut Streamed::new(&reduced, masses))?;
     }
     let status = match (status, verdict) {
@@ -66,11 +74,18 @@ pub(crate) fn measure(
     backend: &mut dyn Backend,
     semidual: &mut SemiDual,
     epsilon: f64,
-    g: &[f64],
+    g: &mut [f64],
     sums: &mut [f64],
     tolerance: f64,
 ) -> Result<(f64, Verdict), Error> {
+    if semidual.is_relaxed() {
+        semidual.cut(epsilon, g);
+        backend.obey(semidual.row_law());
+    }
     backend.sweep(&semidual.dual_point(epsilon, g), sums)?;
+    if semidual.is_relaxed() {
+        semidual.respond(backend, epsilon, g, sums, &mut vec![0.0; g.len()])?;
+    }
     semidual.add_slack_row(epsilon, g, sums);
     let violation = semidual.violation(sums);
     let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
@@ -88,8 +103,13 @@ fn columns<T: Real>(
     let found = other.columns();
     let point = found.dual_point(epsilon, slack);
     let mut g = vec![0.0; masses.len()];
-    let reduced = Reduced::new(problem.cost(), slack.col > 0.0 || slack.row > 0.0);
-    point.reduced_row_potentials(&reduced, masses, &mut g)?;
+    let relaxed = problem.marginals().is_relaxed();
+    let reduced = Reduced::new(
+        problem.cost(),
+        slack.col > 0.0 || slack.row > 0.0 || relaxed,
+    );
+    let law = problem.marginals().row_law().lifted(other.lift());
+    point.reduced_row_potentials(&reduced, &law, masses, &mut g)?;
     if let Some(&first) = reduced.minima().first() {
         for (g, least) in g.iter_mut().zip(reduced.minima()) {
             *g += least - first;
@@ -97,7 +117,7 @@ fn columns<T: Real>(
     }
     g.push(found.slack_row);
     let common = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if common.is_finite() {
+    if common.is_finite() && !problem.marginals().has_bounded_potentials() {
         g.iter_mut().for_each(|g| *g -= common);
     }
     Ok(g)

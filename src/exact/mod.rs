@@ -40,6 +40,7 @@
 //!
 //! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
 
+mod penalised;
 pub(crate) mod repair;
 pub(crate) mod shortest_paths;
 pub(crate) mod simplex;
@@ -50,7 +51,7 @@ use core::time::Duration;
 
 use crate::problem::Erased;
 use crate::solution::start;
-use crate::solver::Watch;
+use crate::solver::{Guard, Watch};
 use crate::{
     Cost, Error, NetworkSimplex, Potentials, Problem, Progress, Real, ShortestPaths, Solution,
     Solver, Start, Status,
@@ -100,6 +101,7 @@ pub struct Exact {
     start: Start,
     max_iterations: Option<usize>,
     budget: usize,
+    gap: f64,
     #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
@@ -114,6 +116,7 @@ impl Default for Exact {
             start: Start::default(),
             max_iterations: None,
             budget: TABLE_BYTES,
+            gap: 1e-4,
             watch: Watch::default(),
         }
     }
@@ -167,6 +170,26 @@ impl Exact {
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
+        self
+    }
+
+    /// The relative gap between upper and lower bound at which to stop where masses are penalised by
+    /// [`Penalty::Kl`](crate::Penalty::Kl): that has no vertex to end at, and is approached from the entropic side. All other
+    /// problems are solved to the optimum. Default 1e-4.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Exact, Marginals, Penalty, Problem};
+    /// let kl = Penalty::Kl(1.0);
+    /// let cost = Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?;
+    /// let problem = Problem::new(cost, Marginals::relaxed(&[1.0, 2.0], &[2.0, 2.0], kl, kl)?)?;
+    /// let solution = Exact::new().gap(1e-6).solve(&problem)?;
+    /// assert!(solution.status().is_converged() && solution.certificate().relative_gap() <= 1e-6);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    #[must_use]
+    pub fn gap(mut self, relative: f64) -> Self {
+        self.gap = relative;
         self
     }
 
@@ -264,30 +287,33 @@ impl Exact {
         problem: &'p Erased<'c, T>,
         start: Option<&Potentials>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
+        if problem.marginals().is_relaxed() {
+            return self.penalised(problem, start);
+        }
         match start {
-            None => self.cold(problem),
+            None => self.cold_under(problem, &self.watch.begin()?),
             Some(start) => self.warm(problem, start),
         }
     }
 
-    fn cold<'p, 'c, T: Real>(
+    fn cold_under<'p, 'c, T: Real>(
         &self,
         problem: &'p Erased<'c, T>,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
         match self.choose(problem) {
-            Choice::ShortestPaths => self.shortest_paths().run(problem, None, &guard),
-            Choice::Simplex => self.simplex().run(problem, None, &guard),
+            Choice::ShortestPaths => self.shortest_paths().run(problem, None, guard),
+            Choice::Simplex => self.simplex().run(problem, None, guard),
             Choice::Trial(work) => {
                 let trial = self.shortest_paths().unless_slower_than(work);
-                let solution = trial.run(problem, None, &guard)?;
+                let solution = trial.run(problem, None, guard)?;
                 let capped = self
                     .max_iterations
                     .is_some_and(|m| solution.iterations() >= m);
                 if capped || solution.status() != Status::IterationLimit {
                     return Ok(solution);
                 }
-                let found = self.simplex().run(problem, None, &guard)?;
+                let found = self.simplex().run(problem, None, guard)?;
                 if found.status().is_converged() {
                     return Ok(found);
                 }

@@ -155,6 +155,11 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     pub fn over(cost: C, marginals: Marginals, epsilon: f64) -> Result<Self, Error> {
         check_epsilon(epsilon)?;
         crate::entropic::precision::check_epsilon::<T>(epsilon)?;
+        if marginals.is_relaxed() {
+            return Err(Error::Penalised {
+                solver: "Incremental",
+            });
+        }
         let (rows, cols) = (marginals.rows().len(), marginals.cols().len());
         for (what, expected, found) in [
             ("rows of the costs", rows, cost.rows()),

@@ -28,6 +28,10 @@ pub(crate) const PRIMAL: f64 = 1.5 * f64::EPSILON;
 /// 4 ε on either side, at a price like others pay.
 pub(crate) const LOOSE: f64 = 8.0 * f64::EPSILON;
 
+/// How much bounds of a penalised problem are moved outwards, as a share of the sizes of their terms and of what the last digits of
+/// a sum or price can do to them: a logarithm or exponential, two products, compensated sums.
+pub(crate) const PENALISED: f64 = 16.0 * f64::EPSILON;
+
 /// What a product and a sum below the normal numbers may be off by: two units of the smallest there are, each way.
 pub(crate) const SUBNORMAL: f64 = 2e-323;
 

@@ -7,7 +7,7 @@
 
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::tiles::{map_ranges, tile_rows};
-use crate::{Cost, Error, Marginals, Problem, Real, Side};
+use crate::{Cost, Error, Marginals, Penalty, Problem, Real, Side};
 
 /// What one look at every entry says about a cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -234,7 +234,8 @@ pub(crate) fn blocked<T: Real, C: Cost<T> + ?Sized>(
         let (mut line, mut open) = (vec![T::zero(); k], vec![false; k]);
         for index in rows.filter(|&i| a[i] > 0.0) {
             cost.fill(index..index + 1, &mut line);
-            let mut any = to_slack;
+            // A penalised row may keep its mass.
+            let mut any = to_slack || !marginals.row_penalty().is_exact();
             for ((o, c), b) in open.iter_mut().zip(&line).zip(b) {
                 let allowed = *c < T::infinity();
                 *o |= allowed;
@@ -250,7 +251,7 @@ pub(crate) fn blocked<T: Real, C: Cost<T> + ?Sized>(
         }
         Ok(open)
     });
-    let mut open = vec![from_slack; k];
+    let mut open = vec![from_slack || !marginals.col_penalty().is_exact(); k];
     for tile in tiles {
         for (all, part) in open.iter_mut().zip(tile?) {
             *all |= part;
@@ -289,11 +290,33 @@ fn forbids_slack(marginals: &Marginals) -> bool {
         || closed(slack.row.min(slack.col), slack.corner_cost)
 }
 
+/// Refuses penalised masses on behalf of a solver that keeps them exactly.
+pub(crate) fn keeps_masses<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    solver: &'static str,
+) -> Result<(), Error> {
+    if problem.marginals().is_relaxed() {
+        return Err(Error::Penalised { solver });
+    }
+    Ok(())
+}
+
 /// All of the above for a problem that an entropic solver is to answer: what the exact ones find out on their way is
 /// asked here.
 pub(crate) fn whole<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Result<Survey, Error> {
     let survey = entries(problem)?;
-    if survey.forbidden || forbids_slack(problem.marginals()) {
+    let marginals = problem.marginals();
+    let (rows, cols) = (marginals.row_penalty(), marginals.col_penalty());
+    if let (Penalty::Tv(row), Penalty::Tv(col)) = (rows, cols)
+        && survey.least < -(row + col)
+    {
+        return Err(Error::Gainful {
+            cost: survey.least,
+            least: -(row + col),
+        });
+    }
+    // A penalised side takes whatever the other has to give.
+    if !marginals.is_relaxed() && (survey.forbidden || forbids_slack(marginals)) {
         let cost: &dyn Cost<T> = problem.cost();
         T::stranded(cost, problem.marginals())?;
     }

@@ -10,8 +10,10 @@
 //! ```
 //!
 //! and a slack of mass zero is no slack at all: balanced transport is not a special case of the code.
+//! Masses that may be missed at a price are penalised instead ([`Penalty`]), and need no slack.
 //! Inequalities become slack: P1 ≤ a, Pᵀ1 ≤ b, ΣP ≥ m is `slack.col = Σa − m`, `slack.row = Σb − m`.
 
+use super::penalty::{Law, Penalty, Reference};
 use crate::kernel::rounding::sum;
 use crate::{Error, Real, Side};
 
@@ -96,6 +98,9 @@ pub struct Marginals {
     total: f64,
     /// Sum of the rows, slack not counted.
     supply: f64,
+    row_penalty: Penalty,
+    col_penalty: Penalty,
+    reference: Reference,
 }
 
 impl Marginals {
@@ -229,7 +234,113 @@ impl Marginals {
         )
     }
 
-    /// Changes the columns and the slack and keeps the rows, in time that does not depend on how many rows
+    /// Masses that need not be kept, nor be equal on the two sides: what either side pays for giving or taking another mass. One
+    /// [`Penalty::Exact`] side is the semi-relaxed problem; with two the totals must be equal, and it is
+    /// [`balanced`](Self::balanced). The entropy of entropic solvers is then relative to the product of the masses unless
+    /// [`with_reference`](Self::with_reference) says otherwise.
+    ///
+    /// # Errors
+    /// As [`balanced`](Self::balanced), where both sides are exact only [`Error::Unbalanced`]; [`Error::Option`] for a τ that is not a
+    /// number from 1e-150 to 1e150 or +∞, which is exact.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Entropic, Marginals, Penalty, Problem};
+    /// let marginals = Marginals::relaxed(&[1.0, 2.0], &[1.5, 0.5, 3.0], Penalty::Kl(0.5), Penalty::Exact)?;
+    /// let cost = Dense::new(&[0.0, 1.0, 4.0, 1.0, 0.0, 1.0], 2, 3)?;
+    /// let problem = Problem::new(cost, marginals)?;
+    /// let solution = Entropic::new(0.1).tolerance(1e-9).solve(&problem)?;
+    /// let taken: f64 = solution.plan().col_sums().iter().sum();
+    /// assert!((taken - 5.0).abs() < 1e-7); // exact columns, rows that give more than their 3
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn relaxed<M: Real>(
+        rows: &[M],
+        cols: &[M],
+        row_penalty: Penalty,
+        col_penalty: Penalty,
+    ) -> Result<Self, Error> {
+        let row_penalty = row_penalty.checked("row penalty")?;
+        let col_penalty = col_penalty.checked("column penalty")?;
+        if row_penalty.is_exact() && col_penalty.is_exact() {
+            return Self::balanced(rows, cols);
+        }
+        let (rows, cols) = (checked(Side::Rows, rows)?, checked(Side::Cols, cols)?);
+        if rows.is_empty() || cols.is_empty() {
+            return Err(Error::Empty {
+                rows: rows.len(),
+                cols: cols.len(),
+            });
+        }
+        let (supply, demand) = (sum(&rows), sum(&cols));
+        check_totals(supply, demand)?;
+        let total = supply.max(demand);
+        check_range(&rows, &cols, Slack::NONE, total)?;
+        Ok(Self {
+            rows,
+            cols,
+            slack: Slack::NONE,
+            total,
+            supply,
+            row_penalty,
+            col_penalty,
+            reference: Reference::Product,
+        })
+    }
+
+    /// Another reference of the entropy of penalised masses.
+    #[must_use]
+    pub fn with_reference(mut self, reference: Reference) -> Self {
+        self.reference = reference;
+        self
+    }
+
+    /// What the rows pay for other masses.
+    #[must_use]
+    pub fn row_penalty(&self) -> Penalty {
+        self.row_penalty
+    }
+
+    /// What the columns pay for other masses.
+    #[must_use]
+    pub fn col_penalty(&self) -> Penalty {
+        self.col_penalty
+    }
+
+    /// What the entropy of penalised masses is relative to.
+    #[must_use]
+    pub fn reference(&self) -> Reference {
+        self.reference
+    }
+
+    /// Whether any side may give or take other masses than its own.
+    #[must_use]
+    pub fn is_relaxed(&self) -> bool {
+        !(self.row_penalty.is_exact() && self.col_penalty.is_exact())
+    }
+
+    /// How rows behave.
+    pub(crate) fn row_law(&self) -> Law {
+        Law::new(self.row_penalty, self.reference)
+    }
+
+    /// How columns behave.
+    pub(crate) fn col_law(&self) -> Law {
+        Law::new(self.col_penalty, self.reference)
+    }
+
+    /// Whether a constant added to a row of costs matters: to what a row saves by staying behind, or by giving less.
+    pub(crate) fn has_anchored_rows(&self) -> bool {
+        self.slack.col > 0.0 || !self.row_penalty.is_exact()
+    }
+
+    /// Whether a constant added to all potentials of a side matters in a way that sums do not tell.
+    pub(crate) fn has_bounded_potentials(&self) -> bool {
+        let bounded = |p: Penalty| matches!(p, Penalty::Tv(_));
+        bounded(self.row_penalty) || bounded(self.col_penalty)
+    }
+
+    /// Changes the columns and the slack and keeps the rows, all of them exact, in time that does not depend on how many rows
     /// there are.
     ///
     /// # Errors
@@ -253,6 +364,7 @@ impl Marginals {
         }
         let fitted = fit(&self.rows, self.supply, cols, slack, M::MASS_TOLERANCE)?;
         (self.cols, self.slack, self.total) = fitted;
+        (self.row_penalty, self.col_penalty) = (Penalty::Exact, Penalty::Exact);
         Ok(())
     }
 
@@ -276,6 +388,9 @@ impl Marginals {
             slack,
             total,
             supply,
+            row_penalty: Penalty::Exact,
+            col_penalty: Penalty::Exact,
+            reference: Reference::Product,
         })
     }
 
@@ -297,7 +412,7 @@ impl Marginals {
         self.slack
     }
 
-    /// Total mass of either side, slack included.
+    /// Total mass of either side, slack included; of the larger one where they need not be equal.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.total
@@ -312,6 +427,9 @@ impl Marginals {
             slack: self.slack.transposed(),
             total: self.total,
             supply: sum(&self.cols),
+            row_penalty: self.col_penalty,
+            col_penalty: self.row_penalty,
+            reference: self.reference,
         }
     }
 }
@@ -367,6 +485,23 @@ fn checked<M: Real>(side: Side, masses: &[M]) -> Result<Vec<f64>, Error> {
             }
         })
         .collect()
+}
+
+/// Refuses sides without mass, and with more than can be added up.
+fn check_totals(rows: f64, cols: f64) -> Result<(), Error> {
+    for (side, value) in [(Side::Rows, rows), (Side::Cols, cols)] {
+        if value == 0.0 {
+            return Err(Error::NoMass { side });
+        }
+        if !value.is_finite() {
+            return Err(Error::Mass {
+                side,
+                index: 0,
+                value,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Masses, and ratios of them, that can be calculated with: squares and quotients are numbers.
@@ -472,18 +607,7 @@ fn fit(
         }
     }
     let (row_total, col_total) = (supply + slack.row, sum(&cols) + slack.col);
-    for (side, value) in [(Side::Rows, row_total), (Side::Cols, col_total)] {
-        if value == 0.0 {
-            return Err(Error::NoMass { side });
-        }
-        if !value.is_finite() {
-            return Err(Error::Mass {
-                side,
-                index: 0,
-                value,
-            });
-        }
-    }
+    check_totals(row_total, col_total)?;
     check_range(rows, &cols, slack, row_total)?;
     let largest = row_total.max(col_total);
     let tolerance = relative * largest;

@@ -6,6 +6,7 @@
 
 pub(crate) mod check;
 pub(crate) mod marginals;
+pub(crate) mod penalty;
 
 use core::marker::PhantomData;
 use std::sync::Arc;

@@ -10,6 +10,8 @@
 //! * **Lower bound**: row potentials are made as large as the column potentials allow, then the columns
 //!   as large as those allow: `f_i = min_j (C_ij − g_j)`, `g'_j = min_i (C_ij − f_i) ≥ g_j`.
 //!
+//! Penalised masses have bounds of their own: [`penalised`](super::penalised).
+//!
 //! Both are evaluated from the costs in `f64`, independently of how the answer was found. For an exact
 //! answer a gap of zero *is* the proof; for an entropic one the gap includes what the entropy costs.
 //!
@@ -25,6 +27,7 @@ use crate::kernel::rounding::{
     BOUND, DEFICIT, Double, FORBIDDEN_DUAL, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum,
 };
 use crate::kernel::tiles::{map_ranges, tile_rows};
+use crate::solution::penalised;
 use crate::solution::plan::{Plan, Representation, unplaced};
 use crate::sweep::DualPoint;
 use crate::{Cost, Potentials, Problem, Real};
@@ -51,10 +54,11 @@ pub struct Certificate {
     /// Value of feasible potentials, rounded down: a lower bound of the optimum.
     #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub dual: f64,
-    /// Cost of the plan as it is, slack costs included.
+    /// Cost of the plan as it is, slack costs and penalties included.
     #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub objective: f64,
-    /// L1 distance of the plan's marginals from the ones asked for, over the total mass.
+    /// L1 distance of the plan's marginals from the ones asked for, over the total mass; where masses are penalised, from those that
+    /// the potentials ask for, over the mass moved.
     #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended"))]
     pub violation: f64,
     /// Mass moved between real rows and real columns.
@@ -400,6 +404,9 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
     potentials: &Potentials,
     shape: &Representation,
 ) -> Certificate {
+    if problem.marginals().is_relaxed() {
+        return penalised::certify(problem, potentials, shape);
+    }
     let slack = problem.marginals().slack();
     if let (Some(grid), Representation::Gibbs { epsilon }) = (problem.cost().grid(), shape)
         && slack.row == 0.0
@@ -598,7 +605,7 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
             return;
         }
         match self.shape {
-            Representation::Gibbs { epsilon } => {
+            Representation::Gibbs { epsilon, .. } => {
                 let point = DualPoint {
                     epsilon: *epsilon,
                     cols: &self.potentials.cols,

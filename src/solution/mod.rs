@@ -3,6 +3,7 @@
 pub(crate) mod certificate;
 mod grid;
 pub(crate) mod owned;
+pub(crate) mod penalised;
 pub(crate) mod plan;
 pub(crate) mod potentials;
 pub(crate) mod start;
@@ -162,9 +163,19 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     pub fn potentials(&self) -> &Potentials {
         match self.shape {
             Representation::Sparse(_) => &self.potentials,
-            Representation::Gibbs { epsilon } => self.both_sides.get_or_init(|| Potentials {
-                rows: T::row_potentials(&self.problem.erased(), &self.potentials, epsilon),
-                ..self.potentials.clone()
+            Representation::Gibbs { epsilon, lift } => self.both_sides.get_or_init(|| {
+                let found = &self.potentials;
+                let mut rows = T::row_potentials(&self.problem.erased(), found, epsilon, lift);
+                let mut cols = found.cols.clone();
+                if lift != 0.0 {
+                    rows.iter_mut().for_each(|f| *f -= lift);
+                    cols.iter_mut().for_each(|g| *g += lift);
+                }
+                Potentials {
+                    rows,
+                    cols,
+                    ..*found
+                }
             }),
         }
     }
@@ -178,8 +189,21 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     }
 
     /// This answer, with the other's status and number of iterations.
-    pub(crate) fn ended_like(mut self, other: &Self) -> Self {
-        (self.status, self.iterations) = (other.status, other.iterations);
+    pub(crate) fn ended_like(self, other: &Self) -> Self {
+        self.with_status(other.status, other.iterations)
+    }
+
+    /// What column potentials are kept without.
+    pub(crate) fn lift(&self) -> f64 {
+        match self.shape {
+            Representation::Gibbs { lift, .. } => lift,
+            Representation::Sparse(_) => 0.0,
+        }
+    }
+
+    /// This answer, with another status and number of iterations.
+    pub(crate) fn with_status(mut self, status: Status, iterations: usize) -> Self {
+        (self.status, self.iterations) = (status, iterations);
         self
     }
 
@@ -195,7 +219,10 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
 
     /// The same, without keeping the rest.
     pub(crate) fn into_columns(self) -> Potentials {
-        self.potentials
+        let lift = self.lift();
+        let mut potentials = self.potentials;
+        potentials.cols.iter_mut().for_each(|g| *g += lift);
+        potentials
     }
 
     /// The dual variables, without keeping the rest.
@@ -266,7 +293,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     }
 
     /// L1 distance of the plan's marginals from the ones asked for, over the total mass, as the solver measured it when it
-    /// ended. The [`certificate`](Self::certificate) measures the same anew from the costs in `f64`; the two differ by
+    /// ended; where masses are penalised, from those that the potentials ask for, over the mass moved. The [`certificate`](Self::certificate) measures the same anew from the costs in `f64`; the two differ by
     /// rounding.
     #[must_use]
     pub fn violation(&self) -> f64 {
@@ -294,7 +321,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
             (Status::IterationLimit, Representation::Sparse(_)) => {
                 Some("allow more iterations, or go on from its potentials")
             }
-            (Status::IterationLimit, Representation::Gibbs { epsilon }) => {
+            (Status::IterationLimit, Representation::Gibbs { epsilon, .. }) => {
                 let spread = T::spread(&self.problem.erased(), *epsilon);
                 Some(if spread > 300.0 * epsilon {
                     "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
@@ -313,7 +340,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     #[must_use]
     pub fn epsilon(&self) -> f64 {
         match self.shape {
-            Representation::Gibbs { epsilon } => epsilon,
+            Representation::Gibbs { epsilon, .. } => epsilon,
             Representation::Sparse(_) => 0.0,
         }
     }
@@ -325,7 +352,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
             .get_or_init(|| T::certify(&self.problem.erased(), &self.potentials, &self.shape))
     }
 
-    /// Transport cost ⟨C, P⟩ of the plan as it is, slack costs included.
+    /// Transport cost ⟨C, P⟩ of the plan as it is, slack costs and penalties included.
     #[must_use]
     pub fn objective(&self) -> f64 {
         self.certificate().objective
@@ -368,7 +395,7 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
         // At ε → 0 the softmax is the hard minimum; the smallest normal number is close enough.
         let epsilon = match self.shape {
-            Representation::Gibbs { epsilon } => epsilon,
+            Representation::Gibbs { epsilon, .. } => epsilon,
             Representation::Sparse(_) => f64::MIN_POSITIVE,
         };
         let point: DualPoint<'_> = self

@@ -12,8 +12,9 @@ use crate::{Cost, Error, Potentials, Problem, Real};
 #[derive(Debug, Clone)]
 #[allow(unreachable_pub)]
 pub enum Representation {
-    /// `exp((f_i + g_j − C_ij)/ε)` with exact rows.
-    Gibbs { epsilon: f64 },
+    /// `exp((f_i + g_j − C_ij)/ε)`, the rows being what their law makes of the columns' potentials. Those are kept with `lift`
+    /// taken off; see [`Law`](crate::sweep::Law).
+    Gibbs { epsilon: f64, lift: f64 },
     /// Entries by row: `starts[i]..starts[i + 1]` indexes `cols` and `mass`; slack is what is missing.
     Sparse(SparseRows),
 }
@@ -146,11 +147,12 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                     0.0
                 }
             }
-            Representation::Gibbs { epsilon } => {
-                let point = self
-                    .potentials
-                    .dual_point(*epsilon, self.problem.marginals().slack());
-                point.row(mass, costs.iter().map(|c| c.widen()), row).0
+            Representation::Gibbs { epsilon, lift } => {
+                let marginals = self.problem.marginals();
+                let point = self.potentials.dual_point(*epsilon, marginals.slack());
+                let law = marginals.row_law().lifted(*lift);
+                let costs = costs.iter().map(|c| c.widen());
+                point.row_under(&law, mass, costs, row).0
             }
         }
     }
@@ -206,6 +208,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     pub fn argmax(&self) -> Vec<Option<usize>> {
         let mut best = Vec::with_capacity(self.problem.rows());
         let masses = self.problem.marginals().rows();
+        let relaxed = !self.problem.marginals().row_penalty().is_exact();
         self.for_each_row(|i, row| {
             let (mut col, mut most, mut given) = (None, 0.0, 0.0);
             for (j, &p) in row.iter().enumerate() {
@@ -214,7 +217,8 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                     (col, most) = (Some(j), p);
                 }
             }
-            let kept_back = masses[i] - given;
+            // What a penalised row does not give is gone, and nobody receives it.
+            let kept_back = if relaxed { 0.0 } else { masses[i] - given };
             best.push(col.filter(|_| most > kept_back));
         });
         best

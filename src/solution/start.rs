@@ -39,7 +39,7 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
     let finite = || g.iter().copied().filter(|g| g.is_finite());
     let top = finite().fold(f64::NEG_INFINITY, f64::max);
     let apart = finite().fold(0.0, |m: f64, g| m.max(top - g));
-    if top.is_finite() && top.abs() > apart {
+    if top.is_finite() && top.abs() > apart && !marginals.has_bounded_potentials() {
         g.iter_mut().for_each(|g| *g -= top);
     }
     Ok(g)

@@ -1,5 +1,6 @@
 //! What a device must be able to do, and the laws it must keep.
 
+use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real, Side};
 
 /// Column potentials at which a sweep is asked for.
@@ -46,7 +47,8 @@ impl DualPoint<'_> {
 /// 2. rows of zero mass contribute nothing; a forbidden pair (+∞) carries nothing;
 /// 3. `log_sums` gives `ln Σ_i P_ij` even where the sum itself underflows, −∞ only where every pair is
 ///    forbidden or massless;
-/// 4. `row_potentials` gives `f_i = ε (ln a_i − ln Z_i)` of the last sweep, −∞ for rows of no mass;
+/// 4. `row_potentials` gives `f_i = ε (ln r_i − ln Z_i)` of the last sweep, r_i being the row's mass (a_i, unless it obeys
+///    another law), −∞ for rows of no mass;
 /// 5. the same call gives the same bits, whatever the number of threads;
 /// 6. NaN or −∞ costs and rows with mass but no allowed pair are errors, never numbers.
 ///
@@ -84,6 +86,13 @@ pub trait Backend {
     fn resolution(&self) -> f64 {
         8.0 * f64::EPSILON
     }
+
+    /// What the masses of rows follow from the next sweep on: a_i exactly until this is called, [`Law::mass`] of each row's sum
+    /// afterwards. Says whether this backend can do that; by default it can keep exact masses only, and is refused for
+    /// penalised ones.
+    fn obey(&mut self, law: &Law) -> bool {
+        law.is_exact()
+    }
 }
 
 impl<B: Backend + ?Sized> Backend for &mut B {
@@ -107,6 +116,9 @@ impl<B: Backend + ?Sized> Backend for &mut B {
     }
     fn resolution(&self) -> f64 {
         (**self).resolution()
+    }
+    fn obey(&mut self, law: &Law) -> bool {
+        (**self).obey(law)
     }
 }
 

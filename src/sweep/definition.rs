@@ -9,6 +9,7 @@
 
 use crate::cost::Reduced;
 use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::problem::penalty::Law;
 use crate::sweep::{Backend, DualPoint, Streamed};
 use crate::{Cost, Error, Real};
 
@@ -20,6 +21,18 @@ impl DualPoint<'_> {
     /// NaN out.
     pub(crate) fn row(
         &self,
+        mass: f64,
+        costs: impl Iterator<Item = f64> + Clone,
+        out: &mut [f64],
+    ) -> (f64, f64) {
+        self.row_under(&Law::EXACT, mass, costs, out)
+    }
+
+    /// The same for a row whose mass follows a law: `f_i = ε (ln r_i − ln Z_i)`. A row of a relaxed law without any allowed pair
+    /// carries nothing, and its potential is −∞.
+    pub(crate) fn row_under(
+        &self,
+        law: &Law,
         mass: f64,
         costs: impl Iterator<Item = f64> + Clone,
         out: &mut [f64],
@@ -47,7 +60,12 @@ impl DualPoint<'_> {
         }
         if top == f64::NEG_INFINITY {
             out.fill(0.0);
-            return (0.0, f64::INFINITY);
+            let none = if law.is_exact() {
+                f64::INFINITY
+            } else {
+                f64::NEG_INFINITY
+            };
+            return (0.0, none);
         }
         let kept = ((slack - top) / self.epsilon).exp();
         let mut z = kept;
@@ -55,12 +73,18 @@ impl DualPoint<'_> {
             *p = ((*p - top) / self.epsilon).exp();
             z += *p;
         }
-        let scale = mass / z;
+        if law.is_exact() {
+            let scale = mass / z;
+            out.iter_mut().for_each(|p| *p *= scale);
+            return (
+                kept * scale,
+                self.epsilon * scale.ln() - top + least - shift,
+            );
+        }
+        let log_sum = z.ln() + (top - least + shift) / self.epsilon;
+        let scale = law.mass(self.epsilon, mass, log_sum) / z;
         out.iter_mut().for_each(|p| *p *= scale);
-        (
-            kept * scale,
-            self.epsilon * scale.ln() - top + least - shift,
-        )
+        (kept * scale, law.potential(self.epsilon, mass, log_sum))
     }
 
     /// The potentials of all rows of a cost: a sweep in `f64`. Where a row is impossible there is no sweep, but what the
@@ -68,12 +92,15 @@ impl DualPoint<'_> {
     pub(crate) fn row_potentials<T: Real, C: Cost<T> + ?Sized>(
         &self,
         cost: &C,
+        law: &Law,
         masses: &[f64],
         out: &mut [f64],
     ) {
-        let reduced = Reduced::new(cost, self.slack > f64::NEG_INFINITY);
-        if self.reduced_row_potentials(&reduced, masses, out).is_err() {
-            self.each_row_potential(cost, masses, out);
+        let anchored = self.slack > f64::NEG_INFINITY || !law.is_exact();
+        let reduced = Reduced::new(cost, anchored);
+        let swept = self.reduced_row_potentials(&reduced, law, masses, out);
+        if swept.is_err() {
+            self.each_row_potential(cost, law, masses, out);
             return;
         }
         let both = out.iter_mut().zip(reduced.minima());
@@ -84,10 +111,12 @@ impl DualPoint<'_> {
     pub(crate) fn reduced_row_potentials<T: Real, C: Cost<T> + ?Sized>(
         &self,
         reduced: &Reduced<'_, T, C>,
+        law: &Law,
         masses: &[f64],
         out: &mut [f64],
     ) -> Result<(), Error> {
         let mut backend = Streamed::new(reduced, masses);
+        backend.obey(law);
         backend.sweep(self, &mut vec![0.0; self.cols.len() + 1])?;
         backend.row_potentials(out)
     }
@@ -96,6 +125,7 @@ impl DualPoint<'_> {
     fn each_row_potential<T: Real, C: Cost<T> + ?Sized>(
         &self,
         cost: &C,
+        law: &Law,
         masses: &[f64],
         out: &mut [f64],
     ) {
@@ -105,7 +135,7 @@ impl DualPoint<'_> {
             for (i, f) in rows.zip(out) {
                 cost.fill(i..i + 1, &mut costs);
                 let costs = costs.iter().map(|c| c.widen());
-                *f = self.row(masses[i], costs, &mut line).1;
+                *f = self.row_under(law, masses[i], costs, &mut line).1;
             }
         });
     }
@@ -148,8 +178,8 @@ mod tests {
             let both = |costs: &[f32]| {
                 let cost = crate::Dense::new(costs, n, k).unwrap();
                 let (mut swept, mut each) = (vec![0.0; n], vec![0.0; n]);
-                point.row_potentials(&cost, &masses, &mut swept);
-                point.each_row_potential(&cost, &masses, &mut each);
+                point.row_potentials(&cost, &Law::EXACT, &masses, &mut swept);
+                point.each_row_potential(&cost, &Law::EXACT, &masses, &mut each);
                 (swept, each)
             };
             let (swept, each) = both(&costs);

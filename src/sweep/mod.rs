@@ -10,7 +10,8 @@
 //! marginals is Σ|colsum − b|, Sinkhorn's update is g += ε (ln b − ln colsum), and b − colsum is the
 //! gradient of the semi-dual, a smooth concave function of k + 1 variables. A [`Backend`] is whoever can
 //! do that pass: [`Streamed`] reads the cost anew each time and stores nothing, [`Stabilised`] keeps the
-//! exponentials of a cost that is stored anyway, and a device can bring its own.
+//! exponentials of a cost that is stored anyway, and a device can bring its own. Where masses are penalised, a row's mass is a
+//! function of Z_i (its [`Law`]) and what is wanted of a column one of g_j; all else stays the same.
 
 pub(crate) mod active;
 mod backend;
@@ -24,6 +25,7 @@ mod short_rows;
 mod stabilised;
 pub(crate) mod streamed;
 
+pub use crate::problem::penalty::Law;
 pub use backend::{Backend, Curvature, DualPoint};
 pub use conformance::{Deviation, conformance};
 pub use grid::GridSweeps;

@@ -8,6 +8,7 @@
 use crate::Real;
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::lanes::{LANES, Lanes};
+use crate::problem::penalty::Law;
 
 /// Entries of a block, padding included: small enough for the nearest cache.
 const BLOCK: usize = 512;
@@ -35,12 +36,55 @@ impl<T: Real> RowState<T> {
         }
     }
 
-    /// `f_i = ε (ln a_i − ln Z_i)`.
-    pub(crate) fn potential(&self, epsilon: f64) -> f64 {
+    /// `f_i = ε (ln r_i − ln Z_i)`.
+    pub(crate) fn potential(&self, rule: &RowRule) -> f64 {
         if self.mass == 0.0 {
             return f64::NEG_INFINITY;
         }
-        epsilon * (self.mass / self.z.widen()).ln() - self.top.widen()
+        if rule.law.is_exact() {
+            let log = (self.mass / self.z.widen()).ln();
+            return rule.epsilon * log - self.top.widen() - rule.shift;
+        }
+        rule.law
+            .potential(rule.epsilon, self.mass, rule.log_sum(self))
+    }
+}
+
+/// What makes a row's mass of its sum: the law, ε, and what was taken off all potentials.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowRule {
+    pub(crate) law: Law,
+    pub(crate) epsilon: f64,
+    pub(crate) shift: f64,
+}
+
+impl RowRule {
+    /// ln Z_i; −∞ where the row has no allowed pair.
+    fn log_sum<T: Real>(&self, state: &RowState<T>) -> f64 {
+        let z = state.z.widen();
+        if z > 0.0 && state.top > T::neg_infinity() {
+            z.ln() + (state.top.widen() + self.shift) / self.epsilon
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
+    /// The row's mass, and how much of it answers to its sum.
+    #[inline(always)]
+    pub(super) fn mass<T: Real>(&self, state: &RowState<T>) -> (f64, f64) {
+        if self.law.is_exact() {
+            return (state.mass, 1.0);
+        }
+        self.relaxed_mass(state)
+    }
+
+    #[inline(never)]
+    fn relaxed_mass<T: Real>(&self, state: &RowState<T>) -> (f64, f64) {
+        let log_sum = self.log_sum(state);
+        (
+            self.law.mass(self.epsilon, state.mass, log_sum),
+            self.law.slope(self.epsilon, state.mass, log_sum),
+        )
     }
 }
 
@@ -105,9 +149,10 @@ impl<T: Real> TileSums<T> {
     }
 
     /// Notes an impossible row: one with mass but no way to give it, or with a cost that is no cost.
-    pub(super) fn reject(&mut self, row: usize, mass: f64, costs: &[T]) {
+    pub(super) fn reject(&mut self, law: &Law, row: usize, mass: f64, costs: &[T]) {
         let spoiled = costs.iter().any(|c| c.is_nan() || *c == T::neg_infinity());
-        if (mass > 0.0 || spoiled) && self.bad.is_none() {
+        let stuck = mass > 0.0 && law.is_exact();
+        if (stuck || spoiled) && self.bad.is_none() {
             self.bad = Some(row);
         }
     }
@@ -175,6 +220,7 @@ dispatch! {
         costs: &[T],
         g: &[T],
         inverse: T,
+        rule: &RowRule,
         first: usize,
         states: &mut [RowState<T>],
         tile: &mut TileSums<T>,
@@ -191,16 +237,17 @@ dispatch! {
             exponentiate(costs, k, g, inverse, states, block);
             for (r, (state, line)) in states.iter().zip(block.chunks_exact(width)).enumerate() {
                 if !(state.z.is_finite() && state.top > T::neg_infinity()) {
-                    tile.reject(first + b * at_once + r, state.mass, &costs[r * k..][..k]);
+                    tile.reject(&rule.law, first + b * at_once + r, state.mass, &costs[r * k..][..k]);
                     continue;
                 }
                 tile.reach = tile.reach.max(state.top.widen().abs());
-                let factor = T::narrow(state.mass / state.z.widen());
+                let (mass, slope) = rule.mass(state);
+                let factor = T::narrow(mass / state.z.widen());
                 for (s, e) in tile.recent.as_chunks_mut().0.iter_mut().zip(line.as_chunks().0) {
                     *s = Lanes::of(s).zip(Lanes::of(e), |s, e| s + e * factor).0;
                 }
                 if let Some(outer) = outer.as_deref_mut() {
-                    add_outer(line, k + 1, state.z, state.mass, outer);
+                    add_outer(line, k + 1, state.z, slope * mass, outer);
                 }
                 tile.pending += 1;
                 if tile.pending == FLUSH {
@@ -264,6 +311,7 @@ dispatch! {
         costs: &[T],
         g: &[T],
         inverse: T,
+        law: &Law,
         first: usize,
         states: &mut [RowState<T>],
         kernel: &mut [T],
@@ -282,7 +330,7 @@ dispatch! {
                     tile.reach = tile.reach.max(state.top.widen().abs());
                     out.copy_from_slice(&line[..k]);
                 } else {
-                    tile.reject(first + b * at_once + r, state.mass, &costs[r * k..][..k]);
+                    tile.reject(law, first + b * at_once + r, state.mass, &costs[r * k..][..k]);
                     state.top = T::zero();
                     out.fill(T::zero());
                 }
@@ -300,6 +348,7 @@ dispatch! {
         weights: &[T],
         slack: T,
         inverse: T,
+        rule: &RowRule,
         states: &mut [RowState<T>],
         tile: &mut TileSums<T>,
     ) {
@@ -320,10 +369,11 @@ dispatch! {
             let kept =
                 if has_slack { ((slack - state.top) * inverse).quick_exp() } else { T::zero() };
             state.z = z + kept;
-            if state.mass == 0.0 {
+            // Without an allowed pair a row may have mass where its law lets it keep that.
+            if state.mass == 0.0 || state.z == T::zero() {
                 continue;
             }
-            let scale = state.mass / state.z.widen();
+            let scale = rule.mass(state).0 / state.z.widen();
             let factor = T::narrow(scale);
             for (s, &e) in tile.recent.iter_mut().zip(row) {
                 *s += e * factor;
@@ -359,10 +409,16 @@ mod tests {
         let (slack, inverse) = (T::narrow(slack), T::narrow(inverse));
         let mut tile = TileSums::new(k);
         let mut outer = vec![0.0; (k + 1) * (k + 1)];
+        let rule = RowRule {
+            law: Law::EXACT,
+            epsilon: 0.3,
+            shift: 0.0,
+        };
         sweep_rows(
             &costs,
             &g,
             inverse,
+            &rule,
             0,
             &mut states,
             &mut tile,
@@ -376,11 +432,28 @@ mod tests {
             .collect();
         let mut kernel = vec![T::zero(); rows * k];
         let mut tile = TileSums::new(k);
-        absorb_rows(&costs, &g, inverse, 0, &mut states, &mut kernel, &mut tile);
+        absorb_rows(
+            &costs,
+            &g,
+            inverse,
+            &rule.law,
+            0,
+            &mut states,
+            &mut kernel,
+            &mut tile,
+        );
         let weights = padded::<T>(core::iter::repeat_n(1.5, k), k, T::zero());
-        scale_rows(&kernel, &weights, slack, inverse, &mut states, &mut tile);
+        scale_rows(
+            &kernel,
+            &weights,
+            slack,
+            inverse,
+            &rule,
+            &mut states,
+            &mut tile,
+        );
         bits.extend(tile.sums.iter().map(|x| x.to_bits()));
-        bits.extend(states.iter().map(|s| s.potential(0.3).to_bits()));
+        bits.extend(states.iter().map(|s| s.potential(&rule).to_bits()));
         bits
     }
 

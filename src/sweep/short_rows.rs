@@ -4,10 +4,11 @@
 //! cost's own type, over [`FLUSH`] groups of rows, and then added in `f64`; so are all products of two columns where a
 //! curvature is asked for: with few columns that is less work than to find out which of them can be seen.
 
-use super::rows::{RowState, TileSums};
+use super::rows::{RowRule, RowState, TileSums};
 use crate::Real;
 use crate::kernel::column_block::{BATCH_WIDTH, ColumnBlock, MOST_LINES};
 use crate::kernel::dispatch::dispatch;
+use crate::problem::penalty::Law;
 
 /// Groups of rows whose contributions are added up in `T` before they go to `f64`.
 const FLUSH: usize = 64;
@@ -19,6 +20,7 @@ dispatch! {
         costs: &[T],
         g: &[T],
         inverse: T,
+        rule: &RowRule,
         first: usize,
         states: &mut [RowState<T>],
         tile: &mut TileSums<T>,
@@ -34,10 +36,11 @@ dispatch! {
             let lines = &mut block.lines[..=k];
             lines[k] = [T::zero(); BATCH_WIDTH];
             let (top, mut z) = exponentiate(lines, g, inverse);
-            let mut masses = [0.0; BATCH_WIDTH];
-            for (state, ((&top, &z), mass)) in states.iter_mut().zip(top.iter().zip(&z).zip(&mut masses)) {
+            let (mut masses, mut slopes) = ([0.0; BATCH_WIDTH], [1.0; BATCH_WIDTH]);
+            let rows = top.iter().zip(&z).zip(masses.iter_mut().zip(&mut slopes));
+            for (state, ((&top, &z), (mass, slope))) in states.iter_mut().zip(rows) {
                 (state.top, state.z) = (top, z);
-                *mass = state.mass;
+                (*mass, *slope) = rule.mass(state);
             }
             let fine = |(top, z): (&T, &T)| z.is_finite() & (*top > T::neg_infinity());
             if states.len() == BATCH_WIDTH && top.iter().zip(&z).fold(true, |all, r| all & fine(r)) {
@@ -45,9 +48,9 @@ dispatch! {
                 tile.reach = tile.reach.max(farthest.widen());
             } else {
                 let first = first + group * BATCH_WIDTH;
-                set_aside(first, states, costs, lines, &mut z, &mut masses, tile);
+                set_aside(&rule.law, first, states, costs, lines, &mut z, &mut masses, tile);
             }
-            collected.add(lines, &z, &masses);
+            collected.add(lines, &z, &masses, &slopes);
             if group % FLUSH == FLUSH - 1 {
                 collected.flush(&mut tile.sums, outer.as_deref_mut());
             }
@@ -58,7 +61,9 @@ dispatch! {
 
 /// Takes rows that are impossible or missing out of a group: nothing of nothing.
 #[inline(never)]
+#[allow(clippy::too_many_arguments)]
 fn set_aside<T: Real>(
+    law: &Law,
     first: usize,
     states: &[RowState<T>],
     costs: &[T],
@@ -76,7 +81,7 @@ fn set_aside<T: Real>(
                 (masses[r], z[r]) = (0.0, T::one());
                 lines.iter_mut().for_each(|line| line[r] = T::zero());
                 if let Some(state) = state {
-                    tile.reject(first + r, state.mass, &costs[r * k..][..k]);
+                    tile.reject(law, first + r, state.mass, &costs[r * k..][..k]);
                 }
             }
         }
@@ -126,13 +131,14 @@ impl<T: Real> Collected<T> {
         }
     }
 
-    /// Adds rows of these exponentials, sums of exponentials and masses.
+    /// Adds rows of these exponentials, sums of exponentials and masses; `slopes` say how much of a mass answers to its sum.
     #[inline(always)]
     fn add(
         &mut self,
         lines: &mut [[T; BATCH_WIDTH]],
         z: &[T; BATCH_WIDTH],
         masses: &[f64; BATCH_WIDTH],
+        slopes: &[f64; BATCH_WIDTH],
     ) {
         let mut factor = [T::zero(); BATCH_WIDTH];
         for ((factor, &z), &mass) in factor.iter_mut().zip(z).zip(masses) {
@@ -147,8 +153,8 @@ impl<T: Real> Collected<T> {
             return;
         }
         let mut inverse = [T::zero(); BATCH_WIDTH];
-        for (inverse, &z) in inverse.iter_mut().zip(z) {
-            *inverse = T::one() / z;
+        for ((inverse, &z), &slope) in inverse.iter_mut().zip(z).zip(slopes) {
+            *inverse = T::narrow(slope) / z;
         }
         let mut products = self.products.iter_mut();
         for i in 0..lines.len() {
@@ -220,11 +226,17 @@ mod tests {
         let mut tile = TileSums::new(k);
         let mut outer = vec![0.0; (k + 1) * (k + 1)];
         let sweep = if short { sweep_short } else { sweep_rows };
+        let rule = RowRule {
+            law: Law::EXACT,
+            epsilon: 1.0 / inverse,
+            shift: 0.0,
+        };
         let inverse = T::narrow(inverse);
         sweep(
             &costs,
             &g,
             inverse,
+            &rule,
             40,
             &mut states,
             &mut tile,

@@ -11,9 +11,10 @@
 //! ε at which this breaks: nothing ever needs `exp(−C/ε)` itself.
 
 use super::backend::{Backend, DualPoint, diagnose_row};
-use super::rows::{RowState, TileSums, absorb_rows, padded, scale_rows};
+use super::rows::{RowRule, RowState, TileSums, absorb_rows, padded, scale_rows};
 use super::streamed::{largest_finite, log_sums_of, resolution};
 use crate::kernel::tiles::tile_rows;
+use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real};
 
 /// Sweeps over a stored cost near the speed of memory; as much memory again as the cost itself.
@@ -38,8 +39,7 @@ pub struct Stabilised<'a, T> {
     reference: Vec<f64>,
     reference_shift: f64,
     reach: f64,
-    epsilon: f64,
-    shift: f64,
+    rule: RowRule,
     last: Vec<f64>,
     resolution: f64,
 }
@@ -63,8 +63,11 @@ impl<'a, T: Real> Stabilised<'a, T> {
             reference: Vec::new(),
             reference_shift: 0.0,
             reach: 0.0,
-            epsilon: 0.0,
-            shift: 0.0,
+            rule: RowRule {
+                law: Law::EXACT,
+                epsilon: 0.0,
+                shift: 0.0,
+            },
             last: Vec::new(),
             resolution: 8.0 * T::epsilon().widen(),
         }
@@ -79,7 +82,7 @@ impl<'a, T: Real> Stabilised<'a, T> {
 
     /// Largest drift of any potential from the reference, the best common shift taken out; that shift.
     fn drift(&self, at: &DualPoint<'_>) -> (f64, f64) {
-        let Some((low, high)) = at.moved_from(&self.reference, self.epsilon) else {
+        let Some((low, high)) = at.moved_from(&self.reference, self.rule.epsilon) else {
             return (f64::INFINITY, 0.0);
         };
         let middle = 0.5 * (low + high);
@@ -91,7 +94,7 @@ impl<'a, T: Real> Stabilised<'a, T> {
 
     fn absorb(&mut self, at: &DualPoint<'_>) -> Result<(), Error> {
         let k = self.cost.cols();
-        self.epsilon = at.epsilon;
+        self.rule.epsilon = at.epsilon;
         self.reference = at.cols.to_vec();
         self.reference.push(at.slack);
         self.reference_shift = largest_finite(at);
@@ -103,17 +106,19 @@ impl<'a, T: Real> Stabilised<'a, T> {
             .map(|g| g - self.reference_shift);
         let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
-        let cost = self.cost;
+        let (cost, law) = (self.cost, self.rule.law);
         let tiles = self.tiles(|rows, states, kernel| {
             let mut tile = TileSums::new(k);
             if let Some(block) = cost.block(rows.clone()) {
-                absorb_rows(block, &g, inverse, rows.start, states, kernel, &mut tile);
+                absorb_rows(
+                    block, &g, inverse, &law, rows.start, states, kernel, &mut tile,
+                );
             } else {
                 let mut line = vec![T::zero(); k];
                 let each = states.chunks_mut(1).zip(kernel.chunks_exact_mut(k));
                 for (i, (state, out)) in rows.zip(each) {
                     cost.fill(i..i + 1, &mut line);
-                    absorb_rows(&line, &g, inverse, i, state, out, &mut tile);
+                    absorb_rows(&line, &g, inverse, &law, i, state, out, &mut tile);
                 }
             }
             (tile.bad, tile.reach)
@@ -177,7 +182,7 @@ impl<T: Real> Backend for Stabilised<'_, T> {
             self.absorb(at)?;
             (drift, middle) = (0.0, 0.0);
         }
-        self.shift = self.reference_shift + middle;
+        self.rule.shift = self.reference_shift + middle;
         self.last.clear();
         self.last.extend_from_slice(at.cols);
         let moved = at.cols.iter().zip(&self.reference);
@@ -190,36 +195,42 @@ impl<T: Real> Backend for Stabilised<'_, T> {
             }
         });
         let weights = padded::<T>(weights, k, T::zero());
-        let slack = T::narrow(at.slack - self.shift);
+        let rule = self.rule;
+        let slack = T::narrow(at.slack - rule.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
         let tiles = self.tiles(|_, states, kernel| {
             let mut tile = TileSums::scaled(k);
-            scale_rows(kernel, &weights, slack, inverse, states, &mut tile);
+            scale_rows(kernel, &weights, slack, inverse, &rule, states, &mut tile);
             tile.sums
         });
         sums.fill(0.0);
         for tile in tiles {
             sums.iter_mut().zip(&tile).for_each(|(s, t)| *s += t);
         }
-        self.resolution = resolution::<T>(at, self.shift, self.reach + drift * at.epsilon);
+        self.resolution = resolution::<T>(at, rule.shift, self.reach + drift * at.epsilon);
         Ok(())
     }
 
     fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
         let mut f = vec![0.0; self.states.len()];
         self.row_potentials(&mut f)?;
-        log_sums_of(self.cost, self.epsilon, &f, &self.last, cols, out);
+        log_sums_of(self.cost, self.rule.epsilon, &f, &self.last, cols, out);
         Ok(())
     }
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         for (f, state) in out.iter_mut().zip(&self.states) {
-            *f = state.potential(self.epsilon) - self.shift;
+            *f = state.potential(&self.rule);
         }
         Ok(())
     }
 
     fn resolution(&self) -> f64 {
         self.resolution
+    }
+
+    fn obey(&mut self, law: &Law) -> bool {
+        self.rule.law = *law;
+        true
     }
 }

@@ -1,10 +1,11 @@
 //! The CPU sweep that stores nothing: costs are read, or computed, tile by tile, anew each time.
 
 use super::backend::{Backend, Curvature, DualPoint, diagnose_row};
-use super::rows::{RowState, TileSums, padded, sweep_rows};
+use super::rows::{RowRule, RowState, TileSums, padded, sweep_rows};
 use super::short_rows::sweep_short;
 use crate::kernel::column_block::MOST_LINES;
 use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real};
 
 /// Entries of a cost computed at one time by one thread: 32 KiB of `f32`.
@@ -27,8 +28,7 @@ const BUFFER: usize = 1 << 13;
 pub struct Streamed<'a, T> {
     cost: &'a dyn Cost<T>,
     states: Vec<RowState<T>>,
-    epsilon: f64,
-    shift: f64,
+    rule: RowRule,
     last: Vec<f64>,
     resolution: f64,
 }
@@ -48,8 +48,11 @@ impl<'a, T: Real> Streamed<'a, T> {
                 .take(cost.rows())
                 .map(|&m| RowState::new(m))
                 .collect(),
-            epsilon: 1.0,
-            shift: 0.0,
+            rule: RowRule {
+                law: Law::EXACT,
+                epsilon: 1.0,
+                shift: 0.0,
+            },
             last: Vec::new(),
             resolution: 8.0 * T::epsilon().widen(),
         }
@@ -62,10 +65,11 @@ impl<'a, T: Real> Streamed<'a, T> {
         hessian: Option<&mut [f64]>,
     ) -> Result<(), Error> {
         let k = self.cost.cols();
-        self.shift = largest_finite(at);
-        self.epsilon = at.epsilon;
+        self.rule.shift = largest_finite(at);
+        self.rule.epsilon = at.epsilon;
         self.last = at.cols.to_vec();
-        let logits = at.cols.iter().chain([&at.slack]).map(|g| g - self.shift);
+        let rule = self.rule;
+        let logits = at.cols.iter().chain([&at.slack]).map(|g| g - rule.shift);
         let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
         let cost = self.cost;
@@ -86,6 +90,7 @@ impl<'a, T: Real> Streamed<'a, T> {
                         block,
                         &g,
                         inverse,
+                        &rule,
                         rows.start,
                         states,
                         &mut tile,
@@ -98,7 +103,16 @@ impl<'a, T: Real> Streamed<'a, T> {
                         let first = rows.start + b * at_once;
                         let costs = &mut buffer[..part.len() * k];
                         cost.fill(first..first + part.len(), costs);
-                        sweep(costs, &g, inverse, first, part, &mut tile, outer.as_mut());
+                        sweep(
+                            costs,
+                            &g,
+                            inverse,
+                            &rule,
+                            first,
+                            part,
+                            &mut tile,
+                            outer.as_mut(),
+                        );
                     }
                 }
                 (tile, outer)
@@ -117,7 +131,7 @@ impl<'a, T: Real> Streamed<'a, T> {
                 h.iter_mut().zip(&o).for_each(|(h, o)| *h += o);
             }
         }
-        self.resolution = resolution::<T>(at, self.shift, reach);
+        self.resolution = resolution::<T>(at, rule.shift, reach);
         Ok(())
     }
 }
@@ -174,19 +188,24 @@ impl<T: Real> Backend for Streamed<'_, T> {
     fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
         let mut f = vec![0.0; self.states.len()];
         self.row_potentials(&mut f)?;
-        log_sums_of(self.cost, self.epsilon, &f, &self.last, cols, out);
+        log_sums_of(self.cost, self.rule.epsilon, &f, &self.last, cols, out);
         Ok(())
     }
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         for (f, state) in out.iter_mut().zip(&self.states) {
-            *f = state.potential(self.epsilon) - self.shift;
+            *f = state.potential(&self.rule);
         }
         Ok(())
     }
 
     fn resolution(&self) -> f64 {
         self.resolution
+    }
+
+    fn obey(&mut self, law: &Law) -> bool {
+        self.rule.law = *law;
+        true
     }
 }
 

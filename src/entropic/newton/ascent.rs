@@ -53,7 +53,7 @@ pub(crate) fn ascend(
     };
     let mut g = g;
     let mut sums = vec![0.0; size];
-    let mut violation = ascent.look(&g, &mut sums)?;
+    let mut violation = ascent.look(&mut g, &mut sums)?;
     let (mut lambda, mut longest) = (LIGHT, 40.0 * epsilon);
     let (mut trial, mut trial_sums) = (g.clone(), vec![0.0; size]);
     let (mut best, mut since_best) = (violation, 0);
@@ -85,6 +85,8 @@ pub(crate) fn ascend(
             break Status::Stalled;
         }
         let demands = &ascent.semidual.demands;
+        let stiffness = &mut ascent.step.stiffness;
+        ascent.semidual.stiffness(epsilon, &g, &sums, stiffness);
         if !ascent.step.solve(demands, &sums, epsilon, lambda, longest) {
             if lambda > 1e12 {
                 break Status::IterationLimit;
@@ -108,7 +110,11 @@ pub(crate) fn ascend(
         // The curvature of the point at hand is needed again if the trial is worse.
         let kept = core::mem::take(&mut ascent.step.outer);
         ascent.step.outer = vec![0.0; size * size];
-        let outcome = ascent.look(&trial, &mut trial_sums)?;
+        let here = ascent
+            .semidual
+            .is_relaxed()
+            .then(|| ascent.semidual.clone());
+        let outcome = ascent.look(&mut trial, &mut trial_sums)?;
         let after = slope(&trial_sums, &ascent.semidual.demands);
         let fine = outcome <= violation || after >= -0.5 * before;
         if fine && outcome.is_finite() {
@@ -121,6 +127,9 @@ pub(crate) fn ascend(
             }
         } else {
             ascent.step.outer = kept;
+            if let Some(here) = here {
+                *ascent.semidual = here;
+            }
             lambda = (lambda * 8.0).max(FIRST);
             longest = (longest * 0.25).max(epsilon);
         }
@@ -132,6 +141,7 @@ pub(crate) fn ascend(
     };
     // Leave the backend at the point that is returned.
     if trial_sums.iter().any(|s| *s != 0.0) && trial != g {
+        ascent.backend.obey(ascent.semidual.row_law());
         ascent
             .backend
             .sweep(&ascent.semidual.dual_point(epsilon, &g), &mut trial_sums)?;
@@ -157,11 +167,26 @@ struct Ascent<'a> {
 
 impl Ascent<'_> {
     /// Sums and curvature at `g`; returns the violation.
-    fn look(&mut self, g: &[f64], sums: &mut [f64]) -> Result<f64, Error> {
+    fn look(&mut self, g: &mut [f64], sums: &mut [f64]) -> Result<f64, Error> {
+        let relaxed = self.semidual.is_relaxed();
+        if relaxed {
+            self.semidual.cut(self.epsilon, g);
+            self.backend.obey(self.semidual.row_law());
+        }
         let at = self.semidual.dual_point(self.epsilon, g);
         self.backend
             .sweep_with_curvature(&at, sums, &mut self.step.outer)?;
         self.iterations += 1;
+        if relaxed {
+            let mut logs = vec![0.0; g.len()];
+            let factor = self
+                .semidual
+                .respond(self.backend, self.epsilon, g, sums, &mut logs)?;
+            if factor != 1.0 {
+                self.step.outer.iter_mut().for_each(|h| *h *= factor);
+            }
+            return Ok(self.semidual.violation(sums));
+        }
         if self.semidual.slack.row > 0.0 {
             self.semidual
                 .slack_row(self.epsilon, g, &mut self.slack_row);

@@ -20,7 +20,7 @@ const RUNG: f64 = 4.0;
 /// How well a rung has to place the mass: even the smallest of the masses demands, or the next rung down starts far away
 /// for them.
 fn rough(semidual: &SemiDual) -> f64 {
-    let demands = semidual.demands.iter().copied().filter(|w| *w > 0.0);
+    let demands = semidual.asked().iter().copied().filter(|w| *w > 0.0);
     let least = demands.fold(f64::INFINITY, f64::min);
     (0.2 * least / semidual.total).min(0.05)
 }
@@ -36,7 +36,7 @@ pub(crate) fn descend(
     limits: &Limits<'_>,
 ) -> Result<Outcome, Error> {
     let rough = limits.tolerance.max(rough(semidual));
-    let mut g = g;
+    let mut g = semidual.centred(g);
     let mut iterations = spent;
     let mut rungs = vec![epsilon];
     let mut solved: Option<f64> = None;

@@ -8,6 +8,9 @@
 //! out of one sweep. At small ε almost every row has one or two columns with visible mass, so the
 //! curvature costs little more than the sweep itself. A cold start first solves a small sample of rows,
 //! annealing ε there, then a larger sample, then the whole: most sweeps are over few rows.
+//!
+//! Penalised masses ([`Penalty`](crate::Penalty)) add what their law makes of it: a row's product counts by dφ/dφ*, and a column
+//! under KL is stiffer by its mass over τ. Under TV potentials are bounded and the curvature jumps: then Sinkhorn's steps are taken.
 
 mod ascent;
 mod continuation;
@@ -23,7 +26,7 @@ pub(crate) use step::Step;
 
 use crate::cost::{Sampled, Transposed};
 use crate::entropic::outcome::{
-    Outcome, answer, check_epsilon, check_shape, check_tolerance, unswept,
+    Outcome, answer, check_epsilon, check_law, check_shape, check_tolerance, unswept,
 };
 use crate::entropic::precision as digits;
 use crate::entropic::probe::CostProbe;
@@ -239,6 +242,7 @@ impl Newton {
         let guard = self.watch.begin()?;
         self.check_options()?;
         check_shape(problem, backend)?;
+        check_law(problem, backend)?;
         let survey = check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
         let g = semidual.cold_start();
@@ -301,7 +305,8 @@ impl Newton {
         let mut f = vec![0.0; problem.rows() + 1];
         let point = semidual.dual_point(self.epsilon, &g);
         let masses = problem.marginals().rows();
-        point.row_potentials(problem.cost(), masses, &mut f[..problem.rows()]);
+        let law = problem.marginals().row_law();
+        point.row_potentials(problem.cost(), &law, masses, &mut f[..problem.rows()]);
         f[problem.rows()] = if semidual.slack.row > 0.0 {
             semidual.slack_row(self.epsilon, &g, &mut vec![0.0; g.len()])
         } else {
@@ -368,6 +373,9 @@ impl Newton {
     ) -> Result<Outcome, Error> {
         let probe = CostProbe::new(cost, self.epsilon);
         let ceiling = survey.span(marginals);
+        if marginals.has_bounded_potentials() {
+            return self.plainly(cost, marginals, semidual, start, probe, spent, guard);
+        }
         let g = match start {
             Some(g) => g,
             None => {
@@ -381,7 +389,7 @@ impl Newton {
         // Lists leave out a share of each row: what they leave out counts, too.
         let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
         let faint = LEFT_OUT * self.tolerance;
-        let mut backend = probe.backend(cost, marginals.rows(), faint);
+        let mut backend = probe.backend(cost, marginals, marginals.rows(), faint);
         let mut outcome = descend(&mut *backend, semidual, g, self.epsilon, spent, &limits)?;
         drop(backend);
         if outcome.status == Status::Converged
@@ -390,6 +398,38 @@ impl Newton {
             self.look_again(cost, marginals, semidual, &mut outcome)?;
         }
         Ok(outcome)
+    }
+
+    /// Where potentials are bounded the curvature jumps and Newton's model is none: steps of Sinkhorn, annealed, instead.
+    #[allow(clippy::too_many_arguments)]
+    fn plainly<T: Real>(
+        &self,
+        cost: &dyn Cost<T>,
+        marginals: &Marginals,
+        semidual: &mut SemiDual,
+        start: Option<Vec<f64>>,
+        probe: CostProbe,
+        spent: usize,
+        guard: &Guard<'_>,
+    ) -> Result<Outcome, Error> {
+        let mut stages = vec![self.epsilon];
+        let mut epsilon = COOLING * self.epsilon;
+        while start.is_none() && epsilon < 0.1 * probe.spread {
+            stages.push(epsilon);
+            epsilon *= COOLING;
+        }
+        stages.reverse();
+        let limits = sinkhorn::Limits {
+            stages,
+            tolerance: self.tolerance,
+            max_iterations: self.max_iterations,
+            memory: 10,
+            guard,
+            spent,
+        };
+        let g = start.unwrap_or_else(|| semidual.cold_start());
+        let mut backend = Streamed::over(cost, marginals.rows());
+        drive(&mut backend, semidual, g, &limits)
     }
 
     /// Stopped before the first sweep over the whole problem: the samples' potentials, or none where those are better.
@@ -403,11 +443,17 @@ impl Newton {
     ) -> Result<Outcome, Error> {
         let mut backend = Streamed::over(cost, marginals.rows());
         let mut best: Option<Outcome> = None;
-        for g in [semidual.cold_start(), found] {
+        for mut g in [semidual.cold_start(), found] {
             let mut sums = vec![0.0; g.len()];
             let (epsilon, tolerance) = (self.epsilon, self.tolerance);
-            let (violation, _) =
-                measure(&mut backend, semidual, epsilon, &g, &mut sums, tolerance)?;
+            let (violation, _) = measure(
+                &mut backend,
+                semidual,
+                epsilon,
+                &mut g,
+                &mut sums,
+                tolerance,
+            )?;
             if best.as_ref().is_none_or(|b| violation <= b.violation) {
                 best = Some(Outcome {
                     g,
@@ -436,7 +482,7 @@ impl Newton {
             &mut plain,
             semidual,
             self.epsilon,
-            &outcome.g,
+            &mut outcome.g,
             &mut outcome.sums,
             self.tolerance,
         )?;
@@ -462,7 +508,12 @@ impl Newton {
     ) -> Vec<f64> {
         let mut g = semidual.cold_start();
         let (n, k) = (cost.rows(), cost.cols());
-        let mut count = SAMPLE.max(FEWEST * k).min(n);
+        let mut count = if marginals.is_relaxed() {
+            // What is best for a part says little where masses may be missed.
+            n
+        } else {
+            SAMPLE.max(FEWEST * k).min(n)
+        };
         let mut first = true;
         loop {
             let part = Sampled::new(cost, count);
@@ -478,7 +529,7 @@ impl Newton {
                 max_iterations: MOST_ON_SAMPLES,
                 ..self.limits(tolerance, ceiling, guard)
             };
-            let mut backend = probe.backend(&part, &weights, LEFT_OUT * tolerance);
+            let mut backend = probe.backend(&part, marginals, &weights, LEFT_OUT * tolerance);
             let outcome = descend(&mut *backend, semidual, g.clone(), self.epsilon, 0, &limits);
             if let Ok(outcome) = outcome
                 && outcome.status != Status::IterationLimit

@@ -18,6 +18,8 @@ pub(crate) struct Step {
     size: usize,
     /// `Σ_i P_i P_iᵀ / a_i`, lower triangle.
     pub(crate) outer: Vec<f64>,
+    /// What penalties add to the curvature of each column; nothing where masses are kept.
+    pub(crate) stiffness: Vec<f64>,
     /// The matrix of the step, then its Cholesky factor.
     matrix: Vec<f64>,
     factored: bool,
@@ -30,6 +32,7 @@ impl Step {
         Self {
             size,
             outer: vec![0.0; size * size],
+            stiffness: vec![0.0; size],
             matrix: vec![0.0; size * size],
             factored: false,
             delta: vec![0.0; size],
@@ -73,7 +76,7 @@ impl Step {
                 for (t, f) in to.iter_mut().zip(from) {
                     *t = -f;
                 }
-                to[i] += s.max(mean) + lambda * mean;
+                to[i] += s.max(mean) + lambda * mean + self.stiffness[i];
             } else {
                 // A column that takes nothing does not move.
                 to.fill(0.0);

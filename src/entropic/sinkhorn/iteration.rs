@@ -64,7 +64,7 @@ pub(crate) fn drive(
     g: Vec<f64>,
     limits: &Limits<'_>,
 ) -> Result<Outcome, Error> {
-    let mut g = g;
+    let mut g = semidual.centred(g);
     let mut iterations = limits.spent;
     let stages = limits.stages.len();
     for (s, &epsilon) in limits.stages.iter().enumerate() {
@@ -113,8 +113,36 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// The same where masses are penalised: potentials are cut to what the penalty allows, and lifted to where they are best.
+    fn measure_relaxed(
+        &mut self,
+        g: &mut [f64],
+        sums: &mut [f64],
+        step: &mut [f64],
+    ) -> Result<f64, Error> {
+        let epsilon = self.epsilon;
+        self.semidual.cut(epsilon, g);
+        self.backend.obey(self.semidual.row_law());
+        let at = self.semidual.dual_point(epsilon, g);
+        self.backend.sweep(&at, sums)?;
+        self.iterations += 1;
+        // The step's place serves for the logarithms it is made of.
+        self.semidual
+            .respond(self.backend, epsilon, g, sums, step)?;
+        for (j, (r, &g)) in step.iter_mut().zip(&*g).enumerate() {
+            *r = self.semidual.step(epsilon, j, g, *r);
+        }
+        if self.semidual.is_translated() {
+            self.centre(step);
+        }
+        Ok(self.semidual.violation(sums))
+    }
+
     /// Sweeps at `g` and writes the plain step `ln b − ln colsum` over `step`; returns the violation.
-    fn measure(&mut self, g: &[f64], sums: &mut [f64], step: &mut [f64]) -> Result<f64, Error> {
+    fn measure(&mut self, g: &mut [f64], sums: &mut [f64], step: &mut [f64]) -> Result<f64, Error> {
+        if self.semidual.is_relaxed() {
+            return self.measure_relaxed(g, sums, step);
+        }
         let k = g.len() - 1;
         self.backend
             .sweep(&self.semidual.dual_point(self.epsilon, g), sums)?;
@@ -161,6 +189,9 @@ impl Stage<'_> {
         let demands = &self.semidual.demands;
         let pull: f64 = step.iter().zip(demands).map(|(r, w)| r * w).sum();
         let mean = pull / demands.iter().sum::<f64>();
+        if !mean.is_finite() {
+            return;
+        }
         for (r, &w) in step.iter_mut().zip(demands) {
             if w > 0.0 {
                 *r -= mean;
@@ -233,11 +264,11 @@ impl Stage<'_> {
         let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
         // Only differences of potentials matter: one unknown less than columns that take mass. More memory
         // than unknowns would fit steps to noise.
-        let unknowns = self.semidual.demands.iter().filter(|w| **w > 0.0).count();
+        let unknowns = self.semidual.asked().iter().filter(|w| **w > 0.0).count();
         let memory = self.limits.memory.min(unknowns.saturating_sub(1));
         let mut anderson = Anderson::new(memory);
         let mut g = start;
-        let mut violation = self.measure(&g, &mut sums, &mut step)?;
+        let mut violation = self.measure(&mut g, &mut sums, &mut step)?;
         let first = violation;
         // The plain successor of the last point accepted, to go back to, and that point's violation.
         let mut plain = vec![0.0; size];
@@ -295,7 +326,7 @@ impl Stage<'_> {
                 if !on.is_plain() || on.taken < plain_steps {
                     on.next(self.epsilon, &mut g);
                     stride = Some(on);
-                    violation = self.measure(&g, &mut sums, &mut step)?;
+                    violation = self.measure(&mut g, &mut sums, &mut step)?;
                     continue;
                 }
                 plain_steps = (2 * plain_steps).min(MOST_PLAIN_STEPS);
@@ -350,7 +381,7 @@ impl Stage<'_> {
                     }
                 }
             }
-            violation = self.measure(&g, &mut sums, &mut step)?;
+            violation = self.measure(&mut g, &mut sums, &mut step)?;
         };
         Ok(Outcome {
             g,

@@ -249,6 +249,7 @@ impl Sinkhorn {
         let guard = self.watch.begin()?;
         let limits = self.limits(&guard)?;
         check_shape(problem, backend)?;
+        check_law(problem, backend)?;
         check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
         let g = semidual.cold_start();
@@ -301,11 +302,15 @@ impl Sinkhorn {
             return Ok(unswept(problem, &semidual, g, epsilon));
         }
         let limits = self.limits(guard)?;
-        if self.kernel == Kernel::Auto && self.sees_few(problem) {
+        // Sweeps over near pairs and over grids know exact masses only.
+        let is_relaxed = problem.marginals().is_relaxed();
+        if self.kernel == Kernel::Auto && !is_relaxed && self.sees_few(problem) {
             return self.nearby(problem, &mut semidual, g, &limits);
         }
         let (cost, masses) = (problem.cost(), problem.marginals());
-        if let Some(grid) = cost.grid() {
+        if let Some(grid) = cost.grid()
+            && !is_relaxed
+        {
             let mut sweeps = GridSweeps::new(grid, masses.rows());
             let outcome = drive(&mut sweeps, &mut semidual, g, &limits)?;
             return Ok(answer(problem, &semidual, outcome));

@@ -203,6 +203,7 @@ impl ShortestPaths {
         start: Option<Vec<f64>>,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
+        check::keeps_masses(problem, "ShortestPaths")?;
         let survey = check::entries(problem)?;
         let start = start.map(|g| start::within(g, 4.0 * survey.span(problem.marginals())));
         let answer = if problem.rows() >= problem.cols() {

@@ -188,6 +188,7 @@ impl NetworkSimplex {
         start: Option<Vec<f64>>,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
+        check::keeps_masses(problem, "NetworkSimplex")?;
         let (n, k) = (problem.rows(), problem.cols());
         let marginals = problem.marginals();
         if n.saturating_add(k) > u32::MAX as usize - 4 {

@@ -20,7 +20,8 @@ pub(crate) use entries::MOST;
 use crate::Rewritable;
 use crate::cost::{copy_row, lend_row};
 use crate::kernel::tiles::{map_tiles, tile_rows};
-use crate::sweep::rows::{RowState, TileSums, padded, sweep_rows};
+use crate::problem::penalty::Law;
+use crate::sweep::rows::{RowRule, RowState, TileSums, padded, sweep_rows};
 use crate::sweep::streamed::{largest_finite, log_sums_of, resolution};
 use crate::sweep::{Backend, Curvature, DualPoint, diagnose_row};
 use crate::{Cost, Error, Real};
@@ -533,6 +534,7 @@ fn sweep_whole<T: Real, C: Cost<T>>(
             &buffer[..rows.len() * k],
             g,
             inverse,
+            &EXACT,
             0,
             &mut states,
             &mut part,
@@ -541,6 +543,13 @@ fn sweep_whole<T: Real, C: Cost<T>>(
     }
     part
 }
+
+/// Lists are kept for rows of given mass: neither ε nor a shift matters to those.
+const EXACT: RowRule = RowRule {
+    law: Law::EXACT,
+    epsilon: 1.0,
+    shift: 0.0,
+};
 
 impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
     fn name(&self) -> &'static str {
@@ -573,7 +582,7 @@ impl<T: Real, C: Cost<T>> Backend for Active<T, C> {
             cols: &self.last,
             slack: self.last_slack,
         };
-        point.row_potentials(&self.cost, &self.masses, out);
+        point.row_potentials(&self.cost, &Law::EXACT, &self.masses, out);
         Ok(())
     }
 
