@@ -519,6 +519,7 @@ impl<T: Real> BarycenterSolution<'_, T> {
         let parts = &self.parts;
         let shape = Representation::Gibbs {
             epsilon: parts.epsilon,
+            lift: 0.0,
         };
         let mut total = 0.0;
         for ((a, g), w) in parts

@@ -408,7 +408,7 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
         return penalised::certify(problem, potentials, shape);
     }
     let slack = problem.marginals().slack();
-    if let (Some(grid), Representation::Gibbs { epsilon }) = (problem.cost().grid(), shape)
+    if let (Some(grid), Representation::Gibbs { epsilon, .. }) = (problem.cost().grid(), shape)
         && slack.row == 0.0
         && slack.col == 0.0
     {

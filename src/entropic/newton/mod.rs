@@ -426,6 +426,7 @@ impl Newton {
             memory: 10,
             guard,
             spent,
+            part: None,
         };
         let g = start.unwrap_or_else(|| semidual.cold_start());
         let mut backend = Streamed::over(cost, marginals.rows());

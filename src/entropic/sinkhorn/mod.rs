@@ -22,7 +22,7 @@ pub use epsilon::Epsilon;
 pub(crate) use iteration::{Limits, drive};
 
 use crate::entropic::multiscale;
-use crate::entropic::outcome::{answer, check_shape, check_tolerance, unswept};
+use crate::entropic::outcome::{answer, check_law, check_shape, check_tolerance, unswept};
 use crate::entropic::precision as digits;
 use crate::entropic::semidual::SemiDual;
 use crate::problem::Erased;
