@@ -14,14 +14,19 @@ use crate::cost::Copied;
 use crate::entropic::probe::CostProbe;
 use crate::exact::repair::repair;
 use crate::exact::simplex::stranded;
+use crate::loss::gradient::{Sides, point_gradients};
+use crate::loss::implicit::pull_back;
+use crate::loss::value::Lines;
+use crate::loss::{Comparison, Cotangent, Divergence, PullBack};
 use crate::problem::Erased;
 use crate::solution::Answer;
 use crate::solution::certificate::{Certificate, Deficient, Repaired, certify};
+use crate::solution::operator::Operator;
 use crate::solution::plan::Representation;
 use crate::sweep::{Backend, Curvature, GridSweeps};
 use crate::{
-    Barycenter, Cost, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials, Real,
-    ShortestPaths, Sinkhorn,
+    Barycenter, Cost, Entropic, Entry, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials,
+    Real, ShortestPaths, Sinkhorn,
 };
 
 /// The functions, for a scalar.
@@ -87,6 +92,61 @@ pub trait Compiled: Sized + 'static {
         epsilon: f64,
         lift: f64,
     ) -> Vec<f64>;
+
+    /// P·Y and the sums of the rows.
+    fn times(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        y: &[f64],
+        d: usize,
+    ) -> (Vec<f64>, Vec<f64>);
+
+    /// Pᵀ·X and the sums of the columns.
+    fn transposed_times(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        x: &[f64],
+        d: usize,
+    ) -> (Vec<f64>, Vec<f64>);
+
+    /// The entries of most mass.
+    fn heaviest(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        count: usize,
+    ) -> Vec<Entry>;
+
+    /// Potentials less what belongs to the reference, and sums, of every line.
+    fn lines(problem: &Erased<'_, Self>, potentials: &Potentials, shape: &Representation) -> Lines;
+
+    /// The gradient of the value with respect to both clouds, row points first; `None` where the cost has none or its metric no
+    /// derivative.
+    fn point_gradients(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        sides: Sides,
+    ) -> Option<(Vec<f64>, Vec<f64>)>;
+
+    /// Gradients of a function of the plan or the potentials; `None` for an exact answer.
+    fn pull_back(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        cotangent: &Cotangent<'_>,
+    ) -> Option<PullBack>;
+
+    /// The Sinkhorn divergence of clouds, from the costs between them and within each.
+    fn divergence(
+        options: &Divergence,
+        costs: [&dyn Cost<Self>; 3],
+        symmetric: bool,
+        a: &[f64],
+        b: &[f64],
+    ) -> Result<Comparison, Error>;
 
     /// How far costs are apart in a typical row.
     fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64;
@@ -233,6 +293,71 @@ macro_rules! compiled {
                 lift: f64,
             ) -> Vec<f64> {
                 row_potentials(problem, cols, epsilon, lift)
+            }
+
+            fn times(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+                y: &[f64],
+                d: usize,
+            ) -> (Vec<f64>, Vec<f64>) {
+                Operator::new(problem, potentials, shape).times(y, d)
+            }
+
+            fn transposed_times(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+                x: &[f64],
+                d: usize,
+            ) -> (Vec<f64>, Vec<f64>) {
+                Operator::new(problem, potentials, shape).transposed_times(x, d)
+            }
+
+            fn heaviest(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+                count: usize,
+            ) -> Vec<Entry> {
+                Operator::new(problem, potentials, shape).heaviest(count)
+            }
+
+            fn lines(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+            ) -> Lines {
+                Lines::new(problem, potentials, shape)
+            }
+
+            fn point_gradients(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+                sides: Sides,
+            ) -> Option<(Vec<f64>, Vec<f64>)> {
+                point_gradients(problem, potentials, shape, sides)
+            }
+
+            fn pull_back(
+                problem: &Erased<'_, Self>,
+                potentials: &Potentials,
+                shape: &Representation,
+                cotangent: &Cotangent<'_>,
+            ) -> Option<PullBack> {
+                pull_back(problem, potentials, shape, cotangent)
+            }
+
+            fn divergence(
+                options: &Divergence,
+                costs: [&dyn Cost<Self>; 3],
+                symmetric: bool,
+                a: &[f64],
+                b: &[f64],
+            ) -> Result<Comparison, Error> {
+                options.compare(costs, symmetric, a, b)
             }
 
             fn spread(problem: &Erased<'_, Self>, epsilon: f64) -> f64 {

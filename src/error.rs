@@ -237,6 +237,11 @@ pub enum Error {
         /// Who was asked.
         solver: &'static str,
     },
+    /// The cost is not made of points, its metric has no derivative, or the answer is a vertex that jumps.
+    #[error(
+        "no derivative: this needs an entropic answer without slack, or a cost of points whose metric has a gradient"
+    )]
+    NoGradient,
     /// Negative costs pay for more mass than penalties cost, so that there is no least.
     #[error("a cost of {} is below {}, where making mass on both sides pays: there is no least", Num(*cost), Num(*least))]
     Gainful {

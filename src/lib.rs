@@ -67,6 +67,7 @@ mod gromov;
 mod incremental;
 mod kernel;
 pub mod line;
+pub mod loss;
 mod method;
 mod problem;
 mod sliced;

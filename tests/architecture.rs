@@ -26,6 +26,7 @@ const ROOMS: &[&str] = &[
     "gromov",
     "barycenter",
     "batch",
+    "loss",
     "compiled",
 ];
 

@@ -11,7 +11,7 @@ use earthmover::{
     Cost, Dense, Entropic, Error, Exact, Kernel, Marginals, NetworkSimplex, Newton, Penalty,
     Problem, Reference, ShortestPaths, Sinkhorn, Slack, Solution, Solver,
 };
-use earthmover_testkit::Rng;
+use earthmover_testkit::{Rng, distances};
 
 const INF: f64 = f64::INFINITY;
 
@@ -112,7 +112,7 @@ fn combinations(tau: f64) -> [(Penalty, Penalty); 8] {
 fn every_penalty_at_every_scale() {
     let mut rng = Rng(5);
     let (n, m) = (20, 30);
-    let costs = earthmover_testkit::distances(&mut rng, n, m);
+    let costs = distances(&mut rng, n, m);
     let cost = Dense::new(&costs, n, m).unwrap();
     let mut wrong = Vec::new();
     for decades in [0.0, 12.0] {
@@ -200,7 +200,7 @@ fn single_precision_finds_the_same_plan() {
 fn hard_penalties_are_exact_masses_and_tv_is_slack() {
     let mut rng = Rng(11);
     let (n, m) = (40, 35);
-    let costs = earthmover_testkit::distances(&mut rng, n, m);
+    let costs = distances(&mut rng, n, m);
     let cost = Dense::new(&costs, n, m).unwrap();
     let (a, b) = (rng.masses(n, false), rng.masses(m, false));
     let balanced = Problem::new(cost, Marginals::balanced(&a, &b).unwrap()).unwrap();
@@ -283,7 +283,7 @@ fn tv_of_any_kind_is_solved_to_the_optimum() {
 fn kl_without_entropy_ends_at_the_gap_asked_for() {
     let mut rng = Rng(31);
     let (n, m) = (60, 50);
-    let costs = earthmover_testkit::distances(&mut rng, n, m);
+    let costs = distances(&mut rng, n, m);
     let (a, b) = (rng.masses(n, false), rng.masses(m, false));
     for (tau, gap) in [(1.0, 1e-3), (0.05, 1e-4), (20.0, 1e-3)] {
         let kl = Penalty::Kl(tau);

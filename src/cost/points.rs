@@ -90,6 +90,33 @@ pub trait Metric<T: Real>: Sync {
         None
     }
 
+    /// Writes ∂ distance(x, y) / ∂x over `out` and says whether the metric has a derivative; by default it has none, and losses over
+    /// it have no gradient with respect to points. Where the distance has a kink, any subgradient will do.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Metric, SquaredEuclidean};
+    /// let mut slope = [0.0; 2];
+    /// assert!(SquaredEuclidean.gradient(&[1.0, 0.0], &[0.0, 3.0], &mut slope));
+    /// assert_eq!(slope, [2.0, -6.0]);
+    /// ```
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        let _ = (x, y, out);
+        false
+    }
+
+    /// Writes ∂ distance(x, y) / ∂y over `out`, as [`gradient`](Self::gradient) does ∂x: by default what that says with the points
+    /// exchanged, which is right for metrics that do not tell one from the other.
+    fn gradient_of_second(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        self.gradient(y, x, out)
+    }
+
+    /// Whether the distance is ‖x − y‖², whose gradients are products with a plan.
+    #[doc(hidden)]
+    fn is_quadratic(&self) -> bool {
+        false
+    }
+
     /// Whether `distance(x, y)` and `distance(y, x)` are the same to the last bit; `false` by default,
     /// which is always right. A symmetric metric may be filled from either side.
     fn is_symmetric(&self) -> bool {
@@ -112,6 +139,15 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     }
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         (**self).largest_distance(low, high)
+    }
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        (**self).gradient(x, y, out)
+    }
+    fn gradient_of_second(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        (**self).gradient_of_second(x, y, out)
+    }
+    fn is_quadratic(&self) -> bool {
+        (**self).is_quadratic()
     }
     fn is_symmetric(&self) -> bool {
         (**self).is_symmetric()
@@ -185,6 +221,17 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
         Some(sides(low, high).map(|d| d * d).sum())
     }
 
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
+            *o = 2.0 * (x.widen() - y.widen());
+        }
+        true
+    }
+
+    fn is_quadratic(&self) -> bool {
+        true
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -218,6 +265,22 @@ impl<T: Real> Metric<T> for Euclidean {
         })
     }
 
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        let mut square = 0.0;
+        for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
+            *o = x.widen() - y.widen();
+            square += *o * *o;
+        }
+        // At the same place there is no direction: zero is a subgradient.
+        let inverse = if square > 0.0 {
+            1.0 / square.sqrt()
+        } else {
+            0.0
+        };
+        out.iter_mut().for_each(|o| *o *= inverse);
+        true
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -247,6 +310,14 @@ impl<T: Real> Metric<T> for Manhattan {
         Some(sides(low, high).sum())
     }
 
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
+            let step = x.widen() - y.widen();
+            *o = if step == 0.0 { 0.0 } else { step.signum() };
+        }
+        true
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }
@@ -272,6 +343,32 @@ impl<T: Real> Metric<T> for Cosine {
 
     fn largest_distance(&self, _: &[T], _: &[T]) -> Option<f64> {
         Some(2.0)
+    }
+
+    /// `−(y/‖y‖ − cos · x/‖x‖) / ‖x‖`; zero where a point is at the origin.
+    fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
+        let length = |u: &[T]| {
+            let scale = u.iter().fold(0.0, |m: f64, c| m.max(c.widen().abs()));
+            let square: f64 = u.iter().map(|c| (c.widen() / scale).powi(2)).sum();
+            if scale > 0.0 {
+                scale * square.sqrt()
+            } else {
+                0.0
+            }
+        };
+        let (xx, yy) = (length(x), length(y));
+        if xx == 0.0 || yy == 0.0 {
+            out.fill(0.0);
+            return true;
+        }
+        let both = || x.iter().zip(y);
+        let cosine: f64 = both()
+            .map(|(x, y)| (x.widen() / xx) * (y.widen() / yy))
+            .sum();
+        for (o, (x, y)) in out.iter_mut().zip(both()) {
+            *o = (cosine * (x.widen() / xx) - y.widen() / yy) / xx;
+        }
+        true
     }
 }
 

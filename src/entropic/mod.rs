@@ -48,8 +48,8 @@ use crate::problem::check::Survey;
 use crate::solution::start;
 use crate::solver::{Guard, Watch};
 use crate::{
-    Cost, Epsilon, Error, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution, Solver,
-    Status,
+    Cost, Epsilon, Error, Kernel, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution,
+    Solver, Status,
 };
 
 /// Solves an entropic problem the way its shape asks for.
@@ -148,6 +148,12 @@ impl Entropic {
         self.sinkhorn = self.sinkhorn.tolerance(tolerance);
         self.newton = self.newton.tolerance(tolerance);
         self.tolerance = tolerance;
+        self
+    }
+
+    /// Whether Sinkhorn's sweeps keep exponentials. Default [`Kernel::Auto`].
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.sinkhorn = self.sinkhorn.kernel(kernel);
         self
     }
 
@@ -297,26 +303,36 @@ impl Entropic {
         problem: &'p Erased<'c, T>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
+        self.cold_under(problem, &survey, &guard)
+    }
+
+    /// Solves a problem that was looked at from rest, under a guard that may watch over more than this.
+    pub(crate) fn cold_under<'p, 'c, T: Real>(
+        &self,
+        problem: &'p Erased<'c, T>,
+        survey: &Survey,
+        guard: &Guard<'_>,
+    ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let (choice, probe) = self.look(problem);
         if choice == Choice::Newton {
-            return self.newton.run(problem, None, 0, &survey, &guard);
+            return self.newton.run(problem, None, 0, survey, guard);
         }
         if self.max_iterations != Some(0)
             && !problem.marginals().is_relaxed()
             && multiscale::suits(problem, self.epsilon)
-            && let Some(start) = multiscale::start(problem, self.epsilon, self.tolerance, &guard)
+            && let Some(start) = multiscale::start(problem, self.epsilon, self.tolerance, guard)
         {
-            return self.follow_by(choice, problem, Some(start), &survey, &guard);
+            return self.follow_by(choice, problem, Some(start), survey, guard);
         }
         if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
             let view = Transposed(problem.cost());
             let turned = problem.turned(&view);
             let other = self
-                .sinkhorn_first(&turned, (choice, probe), &survey, &guard)
+                .sinkhorn_first(&turned, (choice, probe), survey, guard)
                 .map_err(Error::transposed)?;
-            return transposed_back(problem, &survey, self.tolerance, other);
+            return transposed_back(problem, survey, self.tolerance, other);
         }
-        self.sinkhorn_first(problem, (choice, probe), &survey, &guard)
+        self.sinkhorn_first(problem, (choice, probe), survey, guard)
     }
 
     fn warm<'p, 'c, T: Real>(

@@ -137,6 +137,14 @@ impl Penalty {
         }
     }
 
+    /// The potential of a line that gives nothing at all.
+    fn strength_of_nothing(self) -> f64 {
+        match self {
+            Self::Tv(tau) => tau,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// The same, or exact where τ is +∞.
     pub(crate) fn checked(self, name: &'static str) -> Result<Self, Error> {
         match self {
@@ -254,6 +262,16 @@ impl Law {
         }
         let exact = exact - self.offset(epsilon, mass);
         mass * self.pull(epsilon, exact).exp()
+    }
+
+    /// r/a of a line, and φ, from its sum; of lines of no mass, too, where the reference gives them a limit.
+    pub(crate) fn ratio_and_bare(&self, epsilon: f64, mass: f64, log_sum: f64) -> (f64, f64) {
+        if log_sum == f64::NEG_INFINITY && !self.is_exact() {
+            return (0.0, self.penalty.strength_of_nothing());
+        }
+        let exact = self.exact(epsilon, mass, log_sum);
+        let pull = self.pull(epsilon, exact);
+        (pull.exp(), exact - self.lift + epsilon * pull)
     }
 
     /// The potential of such a line, `f = ε (ln r − log_sum)`; −∞ where it carries no mass.

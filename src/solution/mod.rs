@@ -2,6 +2,7 @@
 
 pub(crate) mod certificate;
 mod grid;
+pub(crate) mod operator;
 pub(crate) mod owned;
 pub(crate) mod penalised;
 pub(crate) mod plan;
@@ -191,6 +192,11 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
     /// This answer, with the other's status and number of iterations.
     pub(crate) fn ended_like(self, other: &Self) -> Self {
         self.with_status(other.status, other.iterations)
+    }
+
+    /// How the plan is kept.
+    pub(crate) fn representation(&self) -> &Representation {
+        &self.shape
     }
 
     /// What column potentials are kept without.

@@ -23,9 +23,9 @@ pub enum Representation {
 #[derive(Debug, Clone, Default)]
 #[allow(unreachable_pub)]
 pub struct SparseRows {
-    starts: Vec<usize>,
-    cols: Vec<usize>,
-    mass: Vec<f64>,
+    pub(super) starts: Vec<usize>,
+    pub(super) cols: Vec<usize>,
+    pub(super) mass: Vec<f64>,
 }
 
 impl SparseRows {
@@ -94,9 +94,9 @@ pub struct Entry {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'s, T, C> {
-    problem: &'s Problem<T, C>,
-    potentials: &'s Potentials,
-    shape: &'s Representation,
+    pub(super) problem: &'s Problem<T, C>,
+    pub(super) potentials: &'s Potentials,
+    pub(super) shape: &'s Representation,
 }
 
 impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {

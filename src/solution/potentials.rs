@@ -2,12 +2,25 @@
 //!
 //! Feasible prices satisfy f_i + g_j ≤ C_ij for every pair, slack pairs included; then
 //! `Σ a_i f_i + Σ b_j g_j` (slack included) is a lower bound of every plan's cost. Only sums `f_i + g_j`
-//! matter: adding a constant to all of f and taking it from all of g changes nothing.
+//! matter: adding a constant to all of f and taking it from all of g changes nothing, unless masses are penalised.
+//!
+//! Those of an entropic answer are such that
+//!
+//! ```text
+//! P_ij = exp((f_i + g_j − C_ij)/ε)
+//! ```
+//!
+//! with the masses *inside* f and g. Libraries that write P_ij = a_i b_j exp((φ_i + ψ_j − C_ij)/ε) have φ_i = f_i − ε ln a_i and
+//! ψ_j = g_j − ε ln b_j; it is φ and ψ that are derivatives of the value with respect to the masses
+//! ([`Solution::gradient_masses`](crate::Solution::gradient_masses)).
 
 use crate::Slack;
 use crate::sweep::DualPoint;
 
 /// Dual variables of every row and column.
+///
+/// Of an entropic answer `P_ij = exp((f_i + g_j − C_ij)/ε)`, the masses being part of f and g: subtract `ε ln a_i` and `ε ln b_j` for
+/// the potentials of the convention `P_ij = a_i b_j exp((φ_i + ψ_j − C_ij)/ε)`.
 ///
 /// The column side alone determines an entropic plan, so it is all a warm start or checkpoint needs.
 /// −∞ stands for a row or column that carries no mass.

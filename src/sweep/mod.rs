@@ -17,6 +17,7 @@ pub(crate) mod active;
 mod backend;
 mod conformance;
 pub(crate) mod definition;
+pub(crate) mod gibbs;
 mod grid;
 mod log_kernel;
 pub(crate) mod nearby;
