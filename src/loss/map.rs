@@ -40,7 +40,7 @@ impl<T: Real, C: Cost<T>> Solution<'_, T, C> {
         let problem = self.problem();
         let cloud = problem.cost().points().ok_or(Error::NoGradient)?;
         let (d, k) = (cloud.dimension, problem.cols());
-        if points.len() % d != 0 {
+        if !points.len().is_multiple_of(d) {
             return Err(Error::Length {
                 what: "new points",
                 expected: points.len().next_multiple_of(d),
