@@ -5,9 +5,9 @@ use candle_core::{Device, Tensor};
 
 /// What the operations' own tests use too.
 #[path = "../../../candle/tests/tensors/common.rs"]
-mod tensors;
+mod common;
 
-pub use tensors::{gap, tensor};
+pub use common::{gap, tensor};
 
 /// `scale · sin(0.7 i + phase)` over the elements i, in f64: the inputs of the recorded figures.
 pub fn wave(shape: &[usize], phase: f64, scale: f64) -> Tensor {
