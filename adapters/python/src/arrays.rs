@@ -46,7 +46,10 @@ fn attribute<'py>(
 }
 
 /// What the object is as an array of floats.
-fn as_floats<'py>(what: &str, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+pub(crate) fn floats<'py>(
+    what: &str,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
     static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     let asarray = attribute(py, &ASARRAY, "asarray")?;
@@ -101,7 +104,7 @@ pub(crate) fn matrix(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Matrix> 
     if let Ok(array) = object.cast::<PyArray2<f32>>() {
         return Ok(Matrix::Single(lend(array)?));
     }
-    let array = as_floats(what, object)?;
+    let array = floats(what, object)?;
     let found = array.shape().to_vec();
     match array.as_any().cast::<PyArray2<f64>>() {
         Ok(array) => Ok(Matrix::Double(lend(array)?)),
@@ -167,7 +170,7 @@ pub(crate) fn vector(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Vector> 
     if let Some(vector) = read(object)? {
         return Ok(vector);
     }
-    let array = as_floats(what, object)?;
+    let array = floats(what, object)?;
     read(array.as_any())?.ok_or_else(|| dimensions(what, 1, array.shape()))
 }
 

@@ -10,6 +10,8 @@
 
 mod allocator;
 mod arrays;
+mod barycenter;
+mod batch;
 mod cost;
 mod errors;
 mod gromov;
@@ -26,6 +28,10 @@ use pyo3::prelude::*;
 mod _earthmover {
     #[pymodule_export]
     use crate::allocator::LabelAllocator;
+    #[pymodule_export]
+    use crate::barycenter::{BarycenterResult, Grid, barycenter};
+    #[pymodule_export]
+    use crate::batch::solve_batch;
     #[pymodule_export]
     use crate::errors::{
         CostError, InfeasibleError, MassError, OptionError, ShapeError, TransportError,

@@ -74,3 +74,33 @@ def test_gromov_is_no_worse_than_pots(rng, loss):
         em.gromov(c1[:, :3], c2)
     with pytest.raises(em.OptionError, match="loss is"):
         em.gromov(c1, c2, loss="cubic")
+
+
+@pytest.mark.parametrize("eps", [None, 0.1])
+def test_a_batch_is_its_problems(rng, eps):
+    costs, a = rng.random((12, 9, 7)), rng.random((12, 9))
+    a /= a.sum(1, keepdims=True)
+    for given in (costs, list(costs), costs.astype(np.float32)):
+        for s, cost, mass in zip(em.solve_batch(given, a, eps=eps), given, a):
+            assert s.value == em.solve(cost, mass, eps=eps).value
+    shared = em.solve_batch(costs, a[0], np.full(7, 1 / 7), eps=eps)
+    assert [s.value for s in shared] == [em.solve(c, a[0], np.full(7, 1 / 7), eps=eps).value for c in costs]
+    assert em.solve_batch([]) == [] and len(em.solve_batch([np.ones((2, 3)), np.ones((4, 4))])) == 2
+    costs[3, 0, 0] = np.nan
+    with pytest.raises(em.CostError, match="NaN"):
+        em.solve_batch(costs)
+
+
+def test_barycentres(rng):
+    places = np.linspace(0.0, 1.0, 60)[:, None]
+    cost = ot.dist(places, places)
+    h = np.exp(-((places - [0.2, 0.5, 0.7]) ** 2) / 0.005).T + 1e-4
+    h /= h.sum(1, keepdims=True)
+    found = em.barycenter(h, cost, 0.005, tol=1e-9)
+    theirs = ot.bregman.barycenter(h.T, cost, 0.005, method="sinkhorn_log", numItermax=20_000, stopThr=1e-9)
+    assert found.converged and found.lower <= found.upper
+    np.testing.assert_allclose(found.weights, theirs, atol=1e-5)
+    grid = em.barycenter(h, em.Grid((60,)), 0.005, tol=1e-9)
+    np.testing.assert_allclose(grid.weights, found.weights, atol=1e-6)
+    with pytest.raises(em.ShapeError, match="weights"):
+        em.barycenter(h, cost, 0.005, [1.0, 2.0])

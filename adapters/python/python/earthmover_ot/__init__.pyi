@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -251,6 +251,51 @@ def gromov_points(
     seed: int = 0,
     progress: Optional[_Progress] = None,
 ) -> GromovSolution: ...
+
+def solve_batch(
+    costs: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    eps: Optional[float] = None,
+    tol: float = 1e-6,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+) -> List[Solution]: ...
+
+class Grid:
+    def __init__(self, shape: Sequence[int]) -> None: ...
+    @property
+    def shape(self) -> List[int]: ...
+
+class BarycenterResult:
+    @property
+    def weights(self) -> _Floats: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def violation(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+
+def barycenter(
+    histograms: npt.ArrayLike,
+    cost_or_grid: Union[Grid, npt.ArrayLike],
+    eps: float,
+    weights: Optional[npt.ArrayLike] = None,
+    *,
+    debiased: bool = False,
+    tol: float = 1e-6,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    progress: Optional[_Progress] = None,
+) -> BarycenterResult: ...
 
 class LabelAllocator:
     def __init__(
