@@ -72,6 +72,16 @@ pub enum Error {
         /// The value found.
         value: f64,
     },
+    /// A logit is NaN or +∞, or a row rules every class out.
+    #[error("row {row}, class {class}: {} is no logit a class can be chosen by", Num(*value))]
+    Logit {
+        /// Row of the matrix.
+        row: usize,
+        /// Class.
+        class: usize,
+        /// The value found.
+        value: f64,
+    },
     /// The probabilities of a row do not sum to one.
     #[error(
         "row {row}: probabilities sum to {}, not to one (logits in place of log-probabilities?)",

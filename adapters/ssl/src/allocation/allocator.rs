@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use earthmover::{Cost, Status};
 
-use super::engine::{Engine, Settings};
+use super::engine::{AllocationSolver, Engine, Settings};
 use super::masses::Masses;
 use super::share;
 use super::storage::{CostStorage, Stored};
@@ -70,6 +70,12 @@ impl AllocatorOptions {
     /// Cap on the iterations of one solve. Default: 1,000.
     pub fn max_iterations(mut self, max_iterations: usize) -> Self {
         self.settings.max_iterations = max_iterations;
+        self
+    }
+
+    /// What solves the allocation. Default: Newton's method.
+    pub fn solver(mut self, solver: AllocationSolver) -> Self {
+        self.settings.solver = solver;
         self
     }
 
@@ -161,6 +167,7 @@ impl LabelAllocator {
             row_bounds: None,
             storage: CostStorage::default(),
             settings: Settings {
+                solver: AllocationSolver::Newton,
                 gamma: 100.0,
                 tolerance: 0.01,
                 max_iterations: 1000,
@@ -333,7 +340,7 @@ impl LabelAllocator {
         let mut weights = vec![0.0; k];
         for (log_p, q) in log_probs.chunks_exact(k).zip(out.chunks_exact_mut(k)) {
             let costs = log_p.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
-            self.rescale(costs, &mut weights);
+            rescale(self.engine.scaling(), self.gamma(), costs, &mut weights);
             for (q, weight) in q.iter_mut().zip(&weights) {
                 *q = *weight as f32;
             }
@@ -400,25 +407,14 @@ impl LabelAllocator {
 
     /// Row of Q for an example of these costs.
     pub(crate) fn plan_row(&self, index: usize, costs: &[f32], out: &mut [f64]) {
-        self.rescale(costs.iter().copied(), out);
+        rescale(
+            self.engine.scaling(),
+            self.gamma(),
+            costs.iter().copied(),
+            out,
+        );
         let mass = self.engine.row_mass(index);
         out.iter_mut().for_each(|q| *q *= mass);
-    }
-
-    /// The paper's rescaling equation.
-    fn rescale(&self, costs: impl Iterator<Item = f32>, out: &mut [f64]) {
-        let (classes, slack) = self.engine.scaling().split_at(out.len());
-        let mut top = slack[0];
-        for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(costs) {
-            *logit = scaling - self.gamma() * f64::from(cost);
-            top = top.max(*logit);
-        }
-        let mut sum = (slack[0] - top).exp();
-        for weight in out.iter_mut() {
-            *weight = (*weight - top).exp();
-            sum += *weight;
-        }
-        out.iter_mut().for_each(|weight| *weight /= sum);
     }
 
     fn check_range(&self, indices: &[usize]) -> Result<(), Error> {
@@ -447,6 +443,27 @@ impl LabelAllocator {
         }
         Ok(())
     }
+}
+
+/// The paper's rescaling equation: shares of the classes at costs −log p, given β (abstention last).
+pub(crate) fn rescale(
+    scaling: &[f64],
+    gamma: f64,
+    costs: impl Iterator<Item = f32>,
+    out: &mut [f64],
+) {
+    let (classes, slack) = scaling.split_at(out.len());
+    let mut top = slack[0];
+    for ((logit, scaling), cost) in out.iter_mut().zip(classes).zip(costs) {
+        *logit = scaling - gamma * f64::from(cost);
+        top = top.max(*logit);
+    }
+    let mut sum = (slack[0] - top).exp();
+    for weight in out.iter_mut() {
+        *weight = (*weight - top).exp();
+        sum += *weight;
+    }
+    out.iter_mut().for_each(|weight| *weight /= sum);
 }
 
 /// Number of cells of an n×k matrix, if such an allocator can exist.

@@ -12,6 +12,7 @@
 
 mod allocator;
 mod bounds;
+mod bulk;
 mod constrained;
 mod diagnostic;
 mod engine;
@@ -27,10 +28,14 @@ pub use allocator::{AllocatorOptions, LabelAllocator, Report};
 use history::History;
 
 pub use bounds::{Bounds, MovingBounds};
+pub use bulk::{BulkAllocation, BulkLabel, BulkOptions, ClassTotals, Logits};
 pub use constrained::{ConstrainedAllocation, ConstrainedSolution};
 pub use diagnostic::{ClassDiagnosis, Diagnosis, Warning};
 pub use earthmover::bounded::Acceleration;
+pub use engine::AllocationSolver;
 pub use schedule::Schedule;
 pub(crate) use schedule::share;
 pub use shift::{Shift, ShiftEstimator};
 pub use storage::CostStorage;
+#[cfg(feature = "data")]
+pub(crate) use storage::half_to_single;

@@ -17,7 +17,7 @@ use earthmover::Checkpoint;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::allocator::{COST_CEILING, LabelAllocator, check_shape};
-use super::engine::Settings;
+use super::engine::{AllocationSolver, Settings};
 use super::history::WINDOW;
 use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
@@ -77,6 +77,8 @@ impl Owned {
         let history = History::from_parts(k, self.recent)
             .ok_or_else(|| broken("its history does not fit"))?;
         let settings = Settings {
+            // Not part of the state: whoever goes on says how.
+            solver: AllocationSolver::Newton,
             gamma: self.gamma,
             tolerance: self.tolerance,
             max_iterations: self.max_iterations,

@@ -60,6 +60,23 @@ impl From<Schedule> for Shape {
     }
 }
 
+impl std::fmt::Display for Schedule {
+    /// Where it begins and ends, as in tables; different schedules read differently.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Shape::Constant(rho) => write!(f, "from {rho} to {rho}"),
+            Shape::Linear => write!(f, "linear"),
+            Shape::Truncated { cap } => write!(f, "from 0 to {cap}"),
+            Shape::Cosine { from, to } => write!(f, "cosine from {from} to {to}"),
+            Shape::Piecewise(knots) => {
+                write!(f, "piecewise")?;
+                let mut knots = knots.iter();
+                knots.try_for_each(|(at, rho)| write!(f, " {rho} at {at}"))
+            }
+        }
+    }
+}
+
 impl Default for Schedule {
     /// The paper's linear ramp.
     fn default() -> Self {

@@ -226,6 +226,17 @@ fn half_value(bits: u16) -> f32 {
     f32::from_bits(((exponent + 112) << 23) | (mantissa << 13))
 }
 
+/// Any number in half precision.
+#[cfg(feature = "data")]
+pub(crate) fn half_to_single(bits: u16) -> f32 {
+    let size = match bits & 0x7fff {
+        0x7c00 => f32::INFINITY,
+        0x7c01.. => f32::NAN,
+        finite => half_value(finite),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
 fn bfloat_bits(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
@@ -254,6 +265,10 @@ mod tests {
         ] {
             assert_eq!(half_bits(value), bits, "{value}");
             assert_eq!(half_value(bits), value);
+        }
+        #[cfg(feature = "data")]
+        for (bits, value) in [(0xc000, -2.0), (0xfc00, f32::NEG_INFINITY), (0x8000, -0.0)] {
+            assert_eq!(half_to_single(bits), value);
         }
         // Half-way goes to the even neighbour.
         assert_eq!(half_bits(1.0 + 1.0 / 2048.0), 0x3c00);
