@@ -208,10 +208,13 @@ impl Batcher {
         };
         match &self.kind {
             Prepared::Image { policy, tables, .. } => {
-                let (Some(image), Some(canvas)) = (part.image(index), canvas) else {
+                let Some(canvas) = canvas else {
                     return Err(past_end);
                 };
-                canvas.load(image)?;
+                let image = part.read_image(index).map_err(|e| AugmentError::Read {
+                    message: e.to_string(),
+                })?;
+                canvas.load(&image)?;
                 if view != View::Plain {
                     policy.weak.apply(canvas, rng);
                 }

@@ -60,4 +60,10 @@ pub enum AugmentError {
         /// Deviations given that are positive and finite.
         deviations: usize,
     },
+    /// An image that is read when it is needed could not be.
+    #[error("{message}")]
+    Read {
+        /// What is wrong with it.
+        message: String,
+    },
 }

@@ -281,7 +281,7 @@ impl Policy {
             (_, Kind::FashionMnist) => Self::Image(ImagePolicy::fashion_mnist()),
             (_, Kind::Cifar10 | Kind::Cifar100) => Self::Image(ImagePolicy::cifar()),
             (_, Kind::Svhn) => Self::Image(ImagePolicy::svhn()),
-            (Shape::Image { height, width, .. }, Kind::Folder | Kind::Arrays) => {
+            (Shape::Image { height, width, .. }, Kind::Folder | Kind::Arrays | Kind::Csv) => {
                 Self::Image(ImagePolicy::sized(height.min(width)))
             }
         }

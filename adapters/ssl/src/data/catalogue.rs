@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::{Dataset, Part};
 use super::error::DataError;
-use super::folder::Size;
-use super::{arrays, cifar, digits, folder, idx, svhn};
+use super::folder::{Keep, Size};
+use super::{arrays, cifar, csv, digits, folder, idx, svhn};
 
 /// Every kind of set that can be loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,11 +32,22 @@ pub enum Kind {
     Folder,
     /// A folder of NumPy arrays.
     Arrays,
+    /// A table with commas, or a folder of them.
+    Csv,
+}
+
+/// How sets of one's own are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// The size that images of a folder are given.
+    pub size: Size,
+    /// Where they are kept.
+    pub keep: Keep,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Digits,
         Self::Mnist,
         Self::FashionMnist,
@@ -45,6 +56,7 @@ impl Kind {
         Self::Svhn,
         Self::Folder,
         Self::Arrays,
+        Self::Csv,
     ];
 
     /// The name in settings and on command lines.
@@ -59,6 +71,7 @@ impl Kind {
             Self::Svhn => "svhn",
             Self::Folder => "folder",
             Self::Arrays => "arrays",
+            Self::Csv => "csv",
         }
     }
 
@@ -68,6 +81,14 @@ impl Kind {
     /// # Errors
     /// When a file is missing, truncated or of another format; the message says how to get a good one.
     pub fn load(self, path: &Path) -> Result<Dataset, DataError> {
+        self.load_with(path, LoadOptions::default())
+    }
+
+    /// [`Kind::load`] for folders of images whose size is to be changed, or that are to stay on the disk.
+    ///
+    /// # Errors
+    /// As [`Kind::load`].
+    pub fn load_with(self, path: &Path, options: LoadOptions) -> Result<Dataset, DataError> {
         let single = |part: Part, classes, normalisation| {
             let held = part.len().div_ceil(5);
             Ok(Dataset::hold_out(self.name(), &part, held, classes, path)?
@@ -93,8 +114,9 @@ impl Kind {
                 single(svhn::read(path)?, svhn::classes(), svhn::normalisation())
             }
             Self::Svhn => svhn::load(path),
-            Self::Folder => folder::load(path, Size::AsStored),
+            Self::Folder => folder::load_kept(path, options.size, options.keep),
             Self::Arrays => arrays::load(path),
+            Self::Csv => csv::load(path),
         }
     }
 }

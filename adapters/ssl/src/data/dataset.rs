@@ -5,15 +5,24 @@
 //! features. Networks see (x/255 − μ_c)/σ_c per channel for images and (x − μ_j)/σ_j per feature for rows;
 //! μ and σ travel with the set. Pixels stay bytes until the last moment: a quarter of the memory, and the
 //! augmentations are defined on bytes.
+//!
+//! A training example may have no label ([`UNLABELED`]): it is learned from all the same. A set may have no test part. Sets
+//! larger than memory stay on the disk ([`Samples::Files`], [`Samples::Mapped`]) and are read by the batch.
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::apportion::apportion;
 use super::error::DataError;
+use super::files::Fingerprint;
+use super::stored::{ImageFiles, ImageMap};
 use crate::rng::Rng;
+
+/// In place of the label of an example that has none.
+pub const UNLABELED: u32 = u32::MAX;
 
 /// The shape of one example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,18 +82,26 @@ impl fmt::Display for Shape {
 
 /// The examples themselves, one after another.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Samples {
     /// Bytes of images in n × height × width × channel order.
     Pixels(Vec<u8>),
     /// Features in n × d order.
     Features(Vec<f32>),
+    /// Images on the disk, decoded when they are needed.
+    Files(ImageFiles),
+    /// Bytes of images in a file that is mapped into memory and not read before they are needed.
+    Mapped(ImageMap),
 }
 
 impl Samples {
-    fn len(&self) -> usize {
+    /// Numbers, given how many an example has.
+    fn len(&self, size: usize) -> usize {
         match self {
             Self::Pixels(p) => p.len(),
             Self::Features(f) => f.len(),
+            Self::Files(files) => files.len() * size,
+            Self::Mapped(map) => map.len() * size,
         }
     }
 }
@@ -95,6 +112,8 @@ pub struct Part {
     shape: Shape,
     samples: Samples,
     labels: Vec<u32>,
+    /// What the examples are called where they come from; their numbers if nothing.
+    names: Option<Arc<[String]>>,
 }
 
 impl Part {
@@ -112,7 +131,7 @@ impl Part {
         let fits = matches!(
             (&samples, shape),
             (
-                Samples::Pixels(_),
+                Samples::Pixels(_) | Samples::Files(_) | Samples::Mapped(_),
                 Shape::Image {
                     channels: 1 | 3,
                     ..
@@ -123,14 +142,14 @@ impl Part {
             return Err(DataError::corrupt(
                 origin,
                 "bytes of grey or RGB images, or rows of features",
-                format!("{} numbers as {shape}", samples.len()),
+                format!("{} numbers as {shape}", samples.len(size)),
                 "",
             ));
         }
-        if samples.len() != size * labels.len() {
+        if samples.len(size) != size * labels.len() {
             return Err(DataError::Count {
                 path: origin.to_path_buf(),
-                examples: samples.len() / size,
+                examples: samples.len(size) / size,
                 labels: labels.len(),
             });
         }
@@ -148,7 +167,81 @@ impl Part {
             shape,
             samples,
             labels,
+            names: None,
         })
+    }
+
+    /// No examples of a shape.
+    #[must_use]
+    pub fn none(shape: Shape) -> Self {
+        let samples = match shape {
+            Shape::Image { .. } => Samples::Pixels(Vec::new()),
+            Shape::Table { .. } => Samples::Features(Vec::new()),
+        };
+        Self {
+            shape,
+            samples,
+            labels: Vec::new(),
+            names: None,
+        }
+    }
+
+    /// Names for the examples, as in tables of labels; ignored unless there is one for each.
+    #[must_use]
+    pub fn with_names(mut self, names: Vec<String>) -> Self {
+        if names.len() == self.len() {
+            self.names = Some(names.into());
+        }
+        self
+    }
+
+    /// What example `index` is called: the file it came from, or its number.
+    ///
+    /// # Examples
+    /// ```
+    /// let digits = earthmover_ssl::data::digits::load()?;
+    /// assert_eq!(digits.train.name(3), "3");
+    /// # Ok::<(), earthmover_ssl::data::DataError>(())
+    /// ```
+    #[must_use]
+    pub fn name(&self, index: usize) -> String {
+        let named = self.names.as_ref().and_then(|n| n.get(index));
+        named.cloned().unwrap_or_else(|| index.to_string())
+    }
+
+    /// Whether the examples have names of their own.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// The same examples with other labels.
+    ///
+    /// # Errors
+    /// [`DataError::Count`] unless there is one for each.
+    pub fn relabeled(mut self, labels: Vec<u32>, origin: &Path) -> Result<Self, DataError> {
+        if labels.len() != self.len() {
+            return Err(DataError::Count {
+                path: origin.to_path_buf(),
+                examples: self.len(),
+                labels: labels.len(),
+            });
+        }
+        self.labels = labels;
+        Ok(self)
+    }
+
+    /// The label of an example, if it has one.
+    #[must_use]
+    pub fn label(&self, index: usize) -> Option<u32> {
+        let label = self.labels.get(index).copied();
+        label.filter(|&l| l != UNLABELED)
+    }
+
+    /// Number of examples that have a label.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.labels.iter().filter(|&&l| l != UNLABELED).count()
     }
 
     /// Number of examples.
@@ -175,13 +268,14 @@ impl Part {
         &self.samples
     }
 
-    /// One label per example.
+    /// One label per example; [`UNLABELED`] for those that have none.
     #[must_use]
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The bytes of image `index`; `None` past the end or for rows of features.
+    /// The bytes of image `index` where they lie in memory; `None` past the end, for rows of features, and for
+    /// images that are decoded when needed ([`Part::read_image`]).
     #[must_use]
     pub fn image(&self, index: usize) -> Option<&[u8]> {
         let size = self.shape.size();
@@ -189,7 +283,25 @@ impl Part {
             Samples::Pixels(p) => {
                 p.get(index.checked_mul(size)?..index.checked_add(1)?.checked_mul(size)?)
             }
-            Samples::Features(_) => None,
+            Samples::Mapped(map) => map.image(index, size),
+            Samples::Features(_) | Samples::Files(_) => None,
+        }
+    }
+
+    /// The bytes of image `index`, wherever they are.
+    ///
+    /// # Errors
+    /// When its file cannot be read any more or has changed its shape; past the end and for rows of features.
+    pub fn read_image(&self, index: usize) -> Result<std::borrow::Cow<'_, [u8]>, DataError> {
+        if let Some(bytes) = self.image(index) {
+            return Ok(bytes.into());
+        }
+        match &self.samples {
+            Samples::Files(files) => files.read(index, self.shape).map(Into::into),
+            _ => Err(DataError::Empty {
+                path: std::path::PathBuf::new(),
+                what: format!("there is no image {index}"),
+            }),
         }
     }
 
@@ -201,7 +313,7 @@ impl Part {
             Samples::Features(f) => {
                 f.get(index.checked_mul(size)?..index.checked_add(1)?.checked_mul(size)?)
             }
-            Samples::Pixels(_) => None,
+            _ => None,
         }
     }
 
@@ -236,17 +348,29 @@ impl Part {
                     .copied()
                     .collect(),
             ),
+            Samples::Files(files) => Samples::Files(files.select(indices)),
+            Samples::Mapped(map) => Samples::Mapped(map.select(indices)),
         };
+        let names = self.names.as_ref().map(|names| {
+            let chosen = kept.clone().filter_map(|&i| names.get(i).cloned());
+            chosen.collect::<Vec<_>>().into()
+        });
         let labels = kept.filter_map(|&i| self.labels.get(i).copied()).collect();
         Self {
             shape: self.shape,
             samples,
             labels,
+            names,
         }
     }
 
     /// One part after the other.
     pub(super) fn append(&mut self, other: Self, origin: &Path) -> Result<(), DataError> {
+        if self.names.is_some() || other.names.is_some() {
+            let mine = (0..self.len()).map(|i| self.name(i));
+            let theirs = (0..other.len()).map(|i| other.name(i));
+            self.names = Some(mine.chain(theirs).collect::<Vec<_>>().into());
+        }
         match (&mut self.samples, other.samples) {
             (Samples::Pixels(a), Samples::Pixels(b)) if self.shape == other.shape => {
                 a.extend_from_slice(&b)
@@ -254,6 +378,7 @@ impl Part {
             (Samples::Features(a), Samples::Features(b)) if self.shape == other.shape => {
                 a.extend_from_slice(&b)
             }
+            (Samples::Files(a), Samples::Files(b)) if self.shape == other.shape => a.append(b),
             _ => {
                 return Err(DataError::Shape {
                     path: origin.to_path_buf(),
@@ -266,7 +391,22 @@ impl Part {
         self.labels.extend_from_slice(&other.labels);
         Ok(())
     }
+
+    /// Feeds examples (or what stands for them on the disk) and labels to a sum.
+    fn feed(&self, sum: &mut Fingerprint) {
+        sum.text(&self.shape.to_string());
+        match &self.samples {
+            Samples::Pixels(p) => sum.bytes(p),
+            Samples::Features(f) => f.iter().for_each(|x| sum.bytes(&x.to_le_bytes())),
+            Samples::Files(files) => files.feed(sum),
+            Samples::Mapped(map) => map.feed(sum, self.shape.size()),
+        }
+        self.labels.iter().for_each(|l| sum.bytes(&l.to_le_bytes()));
+    }
 }
+
+/// Images of a set on the disk that its normalisation is measured on.
+const MEASURED: usize = 4096;
 
 /// Mean and deviation per channel (of pixels scaled to [0, 1]) or per feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -321,10 +461,41 @@ impl Normalisation {
                 }
                 x.len() / channels
             }
+            Samples::Files(_) | Samples::Mapped(_) => {
+                return Self::of_sample(part, channels);
+            }
         };
+        Self::from_sums(&sum, &squares, count)
+    }
+
+    /// Measured on images spread evenly over a part that is too large to read.
+    fn of_sample(part: &Part, channels: usize) -> Self {
+        let (mut sum, mut squares) = (vec![0u64; channels], vec![0u64; channels]);
+        let mut count = 0;
+        let stride = part.len().div_ceil(MEASURED).max(1);
+        for index in (0..part.len()).step_by(stride) {
+            // One that cannot be read is found, and told of, by the first batch that holds it.
+            let Ok(image) = part.read_image(index) else {
+                continue;
+            };
+            for pixel in image.chunks_exact(channels) {
+                for (c, &v) in pixel.iter().enumerate() {
+                    sum[c] += u64::from(v);
+                    squares[c] += u64::from(v) * u64::from(v);
+                }
+            }
+            count += image.len() / channels;
+        }
+        let scaled = |sums: &[u64], by: f64| sums.iter().map(|&s| s as f64 / by).collect();
+        let (sum, squares): (Vec<f64>, Vec<f64>) =
+            (scaled(&sum, 255.0), scaled(&squares, 255.0 * 255.0));
+        Self::from_sums(&sum, &squares, count)
+    }
+
+    fn from_sums(sum: &[f64], squares: &[f64], count: usize) -> Self {
         let n = count.max(1) as f64;
         let mean: Vec<f64> = sum.iter().map(|s| s / n).collect();
-        let std = mean.iter().zip(&squares).map(|(m, s)| {
+        let std = mean.iter().zip(squares).map(|(m, s)| {
             let deviation = (s / n - m * m).max(0.0).sqrt() as f32;
             if deviation > 1e-6 { deviation } else { 1.0 }
         });
@@ -355,10 +526,11 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Checks that two parts make one set and measures its normalisation.
+    /// Checks that two parts make one set and measures its normalisation. The test part may be empty; training examples may
+    /// be [`UNLABELED`], but not all of them.
     ///
     /// # Errors
-    /// When the parts differ in shape, one is empty, or a label is outside the classes.
+    /// When the parts differ in shape, there is nothing to train on, or a label is outside the classes.
     pub fn new(
         name: &str,
         train: Part,
@@ -374,18 +546,27 @@ impl Dataset {
                 hint: "Training and test examples must have the same shape.".to_owned(),
             });
         }
-        for (part, which) in [(&train, "training"), (&test, "test")] {
-            if part.is_empty() {
-                return Err(DataError::Empty {
-                    path: origin.to_path_buf(),
-                    what: format!("there are no {which} examples"),
-                });
-            }
+        let empty = |what: &str| {
+            Err(DataError::Empty {
+                path: origin.to_path_buf(),
+                what: what.to_owned(),
+            })
+        };
+        if train.is_empty() {
+            return empty("there are no training examples");
+        }
+        if train.known() == 0 {
+            return empty("no training example has a label");
+        }
+        if let Some(index) = test.labels().iter().position(|&y| y == UNLABELED) {
+            return empty(&format!("test example {} has no label", test.name(index)));
+        }
+        for part in [&train, &test] {
             if let Some((index, &label)) = part
                 .labels()
                 .iter()
                 .enumerate()
-                .find(|&(_, &y)| y as usize >= classes.len())
+                .find(|&(_, &y)| y != UNLABELED && y as usize >= classes.len())
             {
                 return Err(DataError::Label {
                     path: origin.to_path_buf(),
@@ -446,6 +627,33 @@ impl Dataset {
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.train.shape()
+    }
+
+    /// Whether the labels of some training examples are not known to anybody.
+    #[must_use]
+    pub fn is_partly_unlabeled(&self) -> bool {
+        self.train.known() < self.train.len()
+    }
+
+    /// A sum over examples, labels and class names: another set, or the same after a change, has another one. Of images that
+    /// stay on the disk, names and lengths of the files stand for them.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover_ssl::data::digits;
+    /// let mut digits = digits::load()?;
+    /// let before = digits.fingerprint();
+    /// digits.classes[3] = "drei".to_owned();
+    /// assert_ne!(digits.fingerprint(), before);
+    /// # Ok::<(), earthmover_ssl::data::DataError>(())
+    /// ```
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut sum = Fingerprint::default();
+        self.classes.iter().for_each(|c| sum.text(c));
+        self.train.feed(&mut sum);
+        self.test.feed(&mut sum);
+        sum.finish()
     }
 
     /// States the origin and the terms.

@@ -1,4 +1,4 @@
-//! Data sets, read whole into memory, and the labels a learner may see.
+//! Data sets, in memory or on the disk, and the labels a learner may see.
 //!
 //! Each loader is one file about one format; all of them end in a [`Dataset`] of a training and a test
 //! [`Part`]. What a loader cannot vouch for (a file missing, cut short, of another format, a label out of
@@ -10,28 +10,36 @@
 //! | MNIST, Fashion-MNIST | [`idx::mnist`], [`idx::fashion_mnist`] | IDX, plain or gzipped |
 //! | CIFAR-10, CIFAR-100 | [`cifar::cifar10`], [`cifar::cifar100`] | official binary, plain or gzipped |
 //! | SVHN | [`svhn::load`] | MATLAB 5 |
-//! | own images | [`folder::load`] | class-named folders of PNG and JPEG |
+//! | own images | [`folder::load`] | class-named folders of PNG and JPEG, a folder of unlabeled ones, or a list of labels |
 //! | own arrays | [`arrays::load`] | NumPy |
+//! | own tables | [`csv::load`] | text with commas |
 
 mod apportion;
 pub mod arrays;
 mod catalogue;
 pub mod cifar;
 mod cifar100_names;
+pub mod csv;
 mod dataset;
 pub mod digits;
 mod error;
 mod files;
 pub mod folder;
 pub mod idx;
+mod long_tail;
 pub mod mat;
 pub mod npy;
 mod sampler;
 mod split;
+mod stored;
 pub mod svhn;
 
-pub use catalogue::Kind;
-pub use dataset::{Dataset, Normalisation, Part, Samples, Shape};
+pub use catalogue::{Kind, LoadOptions};
+pub use dataset::{Dataset, Normalisation, Part, Samples, Shape, UNLABELED};
 pub use error::DataError;
+#[cfg(feature = "train")]
+pub(crate) use files::Fingerprint;
+pub use long_tail::LongTail;
 pub use sampler::Sampler;
 pub use split::{LabeledSplit, Split, SplitError, SplitMode};
+pub use stored::{ImageFiles, ImageMap};

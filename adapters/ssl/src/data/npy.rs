@@ -8,10 +8,19 @@
 //! and `shape`. Values in Fortran order (first index fastest) are put into C order on reading, so callers
 //! meet only one.
 
+#[cfg(feature = "cli")]
+use std::fs::File;
+#[cfg(feature = "cli")]
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
 
 use super::error::DataError;
 use super::files::{check_length, read_at_most, unpack_at_most};
+use super::stored::map;
+use crate::allocation::half_to_single;
 
 const LIMIT: u64 = 1 << 34;
 const EXPECTED: &str = "a NumPy array";
@@ -20,7 +29,7 @@ const HINT: &str = "Write it with numpy.save(path, array).";
 /// The values of an array, widened to one of four types.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NpyValues {
-    /// `f4`.
+    /// `f4` and `f2`.
     F32(Vec<f32>),
     /// `f8`.
     F64(Vec<f64>),
@@ -93,6 +102,7 @@ fn decode<const N: usize, T>(data: &[u8], big: bool, read: impl Fn([u8; N]) -> T
 
 fn values(kind: &str, data: &[u8], big: bool) -> Option<NpyValues> {
     Some(match kind {
+        "f2" => NpyValues::F32(decode(data, big, |b| half_to_single(u16::from_le_bytes(b)))),
         "f4" => NpyValues::F32(decode(data, big, f32::from_le_bytes)),
         "f8" => NpyValues::F64(decode(data, big, f64::from_le_bytes)),
         "u1" => NpyValues::U8(data.to_vec()),
@@ -168,7 +178,16 @@ pub fn from_bytes(bytes: &[u8], origin: &Path) -> Result<NpyArray, DataError> {
     )
 }
 
-fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
+/// What a header says, and where the values begin.
+struct Layout {
+    kind: String,
+    big_endian: bool,
+    fortran: bool,
+    shape: Vec<usize>,
+    data_at: usize,
+}
+
+fn layout(bytes: &[u8], path: &Path) -> Result<Layout, DataError> {
     let wrong = |expected: &str, found: String| DataError::corrupt(path, expected, found, HINT);
     let start = &bytes[..bytes.len().min(8)];
     let (header_at, length) = match *bytes {
@@ -207,14 +226,13 @@ fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
             text.trim().to_owned(),
         )
     })?;
-    let types = "a type among b1, i1…i8, u1…u8, f4, f8";
     let (order, kind) = match descr.chars().next() {
         Some(c @ ('<' | '>' | '|' | '=')) => (c, &descr[1..]),
         _ => ('<', descr.as_str()),
     };
     let width: u64 = match kind.get(1..).map(str::parse) {
         Some(Ok(w)) if values(kind, &[], false).is_some() => w,
-        _ => return Err(wrong(types, format!("`{descr}`"))),
+        _ => return Err(wrong(TYPES, format!("`{descr}`"))),
     };
     let count = shape.iter().fold(1u64, |n, &s| n.saturating_mul(s as u64));
     let what = format!("{data_at} of header and {shape:?} values of {width} bytes");
@@ -230,9 +248,28 @@ fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
         let found = format!("{shape:?}");
         return Err(wrong("a shape that fits into memory", found));
     }
-    let values =
-        values(kind, &bytes[data_at..], order == '>').ok_or_else(|| wrong(types, descr.clone()))?;
-    let values = if fortran && shape.len() > 1 {
+    Ok(Layout {
+        kind: kind.to_owned(),
+        big_endian: order == '>',
+        fortran: fortran && shape.len() > 1,
+        shape,
+        data_at,
+    })
+}
+
+const TYPES: &str = "a type among b1, i1…i8, u1…u8, f2, f4, f8";
+
+fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
+    let Layout {
+        kind,
+        big_endian,
+        fortran,
+        shape,
+        data_at,
+    } = layout(bytes, path)?;
+    let values = values(&kind, &bytes[data_at..], big_endian)
+        .ok_or_else(|| DataError::corrupt(path, TYPES, kind.clone(), HINT))?;
+    let values = if fortran {
         match values {
             NpyValues::F32(v) => NpyValues::F32(reorder(&v, &shape)),
             NpyValues::F64(v) => NpyValues::F64(reorder(&v, &shape)),
@@ -243,4 +280,150 @@ fn array(bytes: &[u8], path: &Path) -> Result<NpyArray, DataError> {
         values
     };
     Ok(NpyArray { shape, values })
+}
+
+/// An array that stays in its file: mapped into memory, read where it is looked at. C order, `f2`, `f4`, `f8` or `u1`, the byte
+/// order of this machine; the file must stay as it is while it is in use.
+#[derive(Clone, Debug)]
+pub struct MappedArray {
+    map: Arc<Mmap>,
+    layout: Arc<MappedLayout>,
+}
+
+#[derive(Debug)]
+struct MappedLayout {
+    kind: Element,
+    shape: Vec<usize>,
+    data_at: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Element {
+    Half,
+    Single,
+    Double,
+    Byte,
+}
+
+impl MappedArray {
+    /// Maps an array.
+    ///
+    /// # Errors
+    /// When the file is missing, gzipped, truncated, in Fortran order, of the other byte order or of another type.
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let map = map(path)?;
+        let layout = layout(&map, path)?;
+        let kind = match layout.kind.as_str() {
+            "f2" => Element::Half,
+            "f4" => Element::Single,
+            "f8" => Element::Double,
+            "u1" => Element::Byte,
+            other => {
+                let expected = "f2, f4 or f8 numbers (u1 for images)";
+                return Err(DataError::corrupt(path, expected, other, HINT));
+            }
+        };
+        if layout.fortran || layout.big_endian {
+            return Err(DataError::corrupt(
+                path,
+                "an array in C order and in the byte order of this machine",
+                if layout.fortran {
+                    "Fortran order"
+                } else {
+                    "the other byte order"
+                },
+                "Write it with numpy.save(path, numpy.ascontiguousarray(array)).",
+            ));
+        }
+        Ok(Self {
+            map: Arc::new(map),
+            layout: Arc::new(MappedLayout {
+                kind,
+                shape: layout.shape,
+                data_at: layout.data_at,
+            }),
+        })
+    }
+
+    /// Size along each dimension.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.layout.shape
+    }
+
+    /// The file and where its bytes begin, where it holds bytes.
+    pub(super) fn bytes(&self) -> Option<(Arc<Mmap>, usize)> {
+        let is_bytes = self.layout.kind == Element::Byte;
+        is_bytes.then(|| (self.map.clone(), self.layout.data_at))
+    }
+
+    /// Reads values `start .. start + out.len()` in C order as single precision; values past the end are left as they are.
+    pub fn read(&self, start: usize, out: &mut [f32]) {
+        let data = &self.map[self.layout.data_at..];
+        match self.layout.kind {
+            Element::Half => spread(data, start, out, |b| half_to_single(u16::from_le_bytes(b))),
+            Element::Single => spread(data, start, out, f32::from_le_bytes),
+            Element::Double => spread(data, start, out, |b| f64::from_le_bytes(b) as f32),
+            Element::Byte => spread(data, start, out, |[b]: [u8; 1]| f32::from(b)),
+        }
+    }
+}
+
+fn spread<const N: usize>(
+    data: &[u8],
+    start: usize,
+    out: &mut [f32],
+    read: impl Fn([u8; N]) -> f32,
+) {
+    let from = start.saturating_mul(N).min(data.len());
+    let (words, _) = data[from..].as_chunks::<N>();
+    for (out, word) in out.iter_mut().zip(words) {
+        *out = read(*word);
+    }
+}
+
+/// Writes an array row by row.
+#[cfg(feature = "cli")]
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+}
+
+#[cfg(feature = "cli")]
+impl Writer {
+    /// An array of this shape, whose values follow by [`Writer::values`].
+    pub(crate) fn create(path: &Path, kind: &str, shape: &[usize]) -> io::Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
+        let comma = if shape.len() == 1 { "," } else { "" };
+        let mut header = format!(
+            "{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+            sizes.join(", ")
+        );
+        // The values begin at a multiple of 64 bytes, the header ends with a line break.
+        while !(10 + header.len() + 1).is_multiple_of(64) {
+            header.push(' ');
+        }
+        header.push('\n');
+        file.write_all(b"\x93NUMPY\x01\x00")?;
+        file.write_all(&(header.len() as u16).to_le_bytes())?;
+        file.write_all(header.as_bytes())?;
+        Ok(Self { file })
+    }
+
+    pub(crate) fn values(&mut self, values: &[f32]) -> io::Result<()> {
+        values
+            .iter()
+            .try_for_each(|v| self.file.write_all(&v.to_le_bytes()))
+    }
+
+    pub(crate) fn integers(&mut self, values: &[i64]) -> io::Result<()> {
+        values
+            .iter()
+            .try_for_each(|v| self.file.write_all(&v.to_le_bytes()))
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()
+    }
 }

@@ -9,7 +9,11 @@
 //! label-dist-min1   the same with n_j ≥ 1
 //! multinomial       n ~ Multinomial(n, N_j / N)
 //! multinomial-min1  one each, and Multinomial(n − k, N_j / N) more
+//! all               n_j = N_j: every label there is
 //! ```
+//!
+//! Examples without a label ([`UNLABELED`]) have no part in this. A list of indices ([`Split::listed`]) takes the place of a
+//! draw, and [`Split::hold_out`] sets some of the labeled examples aside for validation.
 //!
 //! The split is a function of (labels, mode, n, seed) and of nothing else, so every method of a comparison
 //! sees the same one. The unlabeled set is *all* N examples, the labeled ones among them, as in the
@@ -21,7 +25,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::apportion::apportion;
-use super::dataset::Part;
+use super::dataset::{Part, UNLABELED};
 use crate::rng::Rng;
 
 /// How the labels are shared out among the classes.
@@ -39,16 +43,19 @@ pub enum SplitMode {
     LabelDist,
     /// At random in those proportions.
     Multinomial,
+    /// Every example that has a label keeps it, however many are asked for.
+    All,
 }
 
 impl SplitMode {
-    /// All five.
-    pub const ALL: [Self; 5] = [
+    /// Each of them.
+    pub const ALL: [Self; 6] = [
         Self::LabelDistMin1,
         Self::MultinomialMin1,
         Self::Equal,
         Self::LabelDist,
         Self::Multinomial,
+        Self::All,
     ];
 
     /// The name in settings and on command lines.
@@ -60,6 +67,7 @@ impl SplitMode {
             Self::Equal => "equal",
             Self::LabelDist => "label_dist",
             Self::Multinomial => "multinomial",
+            Self::All => "all",
         }
     }
 }
@@ -99,7 +107,9 @@ pub enum SplitError {
         mode: SplitMode,
     },
     /// More labels than examples.
-    #[error("{labels} labels were asked for, but there are only {examples} training examples")]
+    #[error(
+        "{labels} labels were asked for, but there are only {examples} training examples with a label"
+    )]
     TooManyLabels {
         /// Labels asked for.
         labels: usize,
@@ -142,11 +152,31 @@ pub enum SplitError {
     },
     /// No such mode.
     #[error(
-        "unknown split mode `{name}`: choose label_dist_min1, multinomial_min1, equal, label_dist or multinomial"
+        "unknown split mode `{name}`: choose label_dist_min1, multinomial_min1, equal, label_dist, multinomial or all"
     )]
     UnknownMode {
         /// What was asked for.
         name: String,
+    },
+    /// A list of labeled examples names one that cannot be used.
+    #[error("labeled example {index} (line {line} of the list) {problem}")]
+    Listed {
+        /// Place in the list, counted from one.
+        line: usize,
+        /// The index given.
+        index: usize,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A share that is none.
+    #[error("the {what} is {value}; it must be {rule}")]
+    Share {
+        /// Which one.
+        what: &'static str,
+        /// Its value, as written.
+        value: String,
+        /// What it must be.
+        rule: &'static str,
     },
 }
 
@@ -177,11 +207,125 @@ pub struct LabeledSplit {
 pub struct Split {
     /// Training examples whose labels may be used, in ascending order.
     pub labeled: Vec<usize>,
-    /// Training examples used without their labels: all of them.
+    /// Training examples used without their labels: all but those held out for validation.
     pub unlabeled: Vec<usize>,
     /// Labeled examples per class.
     pub counts: Vec<usize>,
+    /// Examples with labels that nothing is learned from.
+    #[serde(default)]
+    pub validation: Vec<usize>,
 }
+
+impl Split {
+    /// The split whose labeled examples are these, in any order: published splits, or what somebody labeled by hand.
+    ///
+    /// # Errors
+    /// [`SplitError::Listed`] for an index past the end, given twice, or of an example without a label.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover_ssl::data::{Split, UNLABELED};
+    /// let split = Split::listed(&[0, 1, UNLABELED, 1], &[3, 0], 2)?;
+    /// assert_eq!((split.labeled, split.counts), (vec![0, 3], vec![1, 1]));
+    /// assert!(Split::listed(&[0, UNLABELED], &[1], 2).is_err());
+    /// # Ok::<(), earthmover_ssl::data::SplitError>(())
+    /// ```
+    pub fn listed(labels: &[u32], indices: &[usize], classes: usize) -> Result<Self, SplitError> {
+        let mut counts = vec![0; classes];
+        let mut seen = vec![false; labels.len()];
+        for (at, &index) in indices.iter().enumerate() {
+            let wrong = |problem| SplitError::Listed {
+                line: at + 1,
+                index,
+                problem,
+            };
+            let label = *labels.get(index).ok_or_else(|| wrong("does not exist"))?;
+            if label == UNLABELED {
+                return Err(wrong("has no label"));
+            }
+            if std::mem::replace(&mut seen[index], true) {
+                return Err(wrong("is named twice"));
+            }
+            *counts.get_mut(label as usize).ok_or(SplitError::Label {
+                index,
+                label,
+                classes,
+            })? += 1;
+        }
+        if indices.is_empty() {
+            return Err(SplitError::TooFewLabels {
+                labels: 0,
+                classes,
+                mode: SplitMode::All,
+            });
+        }
+        let mut labeled = indices.to_vec();
+        labeled.sort_unstable();
+        Ok(Self {
+            labeled,
+            unlabeled: (0..labels.len()).collect(),
+            counts,
+            validation: Vec::new(),
+        })
+    }
+
+    /// Examples of each class among the unlabeled ones; `None` where some of their labels are not known to anybody.
+    #[must_use]
+    pub fn population(&self, labels: &[u32], classes: usize) -> Option<Vec<usize>> {
+        let mut counts = vec![0; classes];
+        for &index in &self.unlabeled {
+            *counts.get_mut(*labels.get(index)? as usize)? += 1;
+        }
+        Some(counts)
+    }
+
+    /// Takes a share of the labeled examples of each class (rounded down, never the last one) out of training, for choosing
+    /// between checkpoints or settings.
+    ///
+    /// # Errors
+    /// [`SplitError::Share`] for a share outside [0, 1), or one so small that no example is held out.
+    pub fn hold_out(mut self, labels: &[u32], share: f64, seed: u64) -> Result<Self, SplitError> {
+        let wrong = |rule| SplitError::Share {
+            what: "share of labels for validation",
+            value: share.to_string(),
+            rule,
+        };
+        if !(0.0..1.0).contains(&share) {
+            return Err(wrong("at least 0 and below 1"));
+        }
+        if share == 0.0 {
+            return Ok(self);
+        }
+        let root = Rng::new(seed).fork(VALIDATION);
+        for (class, count) in self.counts.iter_mut().enumerate() {
+            let members: Vec<usize> = self
+                .labeled
+                .iter()
+                .copied()
+                .filter(|&i| labels.get(i).is_some_and(|&l| l as usize == class))
+                .collect();
+            let held = ((share * members.len() as f64 + 1e-9) as usize)
+                .min(members.len().saturating_sub(1));
+            let chosen = root.fork(class as u64).choose(members.len(), held);
+            self.validation
+                .extend(chosen.into_iter().map(|at| members[at]));
+            *count -= held;
+        }
+        if self.validation.is_empty() {
+            return Err(wrong(
+                "large enough to hold out one of the labels of some class, which keeps at least one",
+            ));
+        }
+        self.validation.sort_unstable();
+        let kept = |i: &usize| self.validation.binary_search(i).is_err();
+        self.labeled.retain(kept);
+        self.unlabeled.retain(kept);
+        Ok(self)
+    }
+}
+
+/// Stream of a split's seed that validation examples are drawn from.
+const VALIDATION: u64 = 1 << 40;
 
 impl LabeledSplit {
     /// `labels` labels in the proportions of the classes, at least one each, seed 0.
@@ -211,6 +355,9 @@ impl LabeledSplit {
     fn counts(&self, sizes: &[usize], rng: &mut Rng) -> Result<Vec<usize>, SplitError> {
         let (n, k) = (self.labels, sizes.len());
         let total: usize = sizes.iter().sum();
+        if self.mode == SplitMode::All && total > 0 {
+            return Ok(sizes.to_vec());
+        }
         if n > total {
             return Err(SplitError::TooManyLabels {
                 labels: n,
@@ -251,6 +398,7 @@ impl LabeledSplit {
                 .iter()
                 .map(|c| c + 1)
                 .collect(),
+            SplitMode::All => sizes.to_vec(),
         })
     }
 
@@ -272,6 +420,7 @@ impl LabeledSplit {
         for (index, &label) in labels.iter().enumerate() {
             match members.get_mut(label as usize) {
                 Some(class) => class.push(index),
+                None if label == UNLABELED => {}
                 None => {
                     return Err(SplitError::Label {
                         index,
@@ -301,6 +450,7 @@ impl LabeledSplit {
             labeled,
             unlabeled: (0..labels.len()).collect(),
             counts,
+            validation: Vec::new(),
         })
     }
 }

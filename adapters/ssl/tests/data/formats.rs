@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use earthmover_ssl::data::{
-    DataError, Kind, Samples, Shape, arrays, cifar, digits, folder, idx, mat, npy, svhn,
+    DataError, Kind, Samples, Shape, UNLABELED, arrays, cifar, digits, folder, idx, mat, npy, svhn,
 };
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
@@ -43,14 +43,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn pixels(part: &earthmover_ssl::data::Part) -> &[u8] {
     match part.samples() {
         Samples::Pixels(p) => p,
-        Samples::Features(_) => panic!("images expected"),
+        _ => panic!("images expected"),
     }
 }
 
 fn features(part: &earthmover_ssl::data::Part) -> &[f32] {
     match part.samples() {
         Samples::Features(f) => f,
-        Samples::Pixels(_) => panic!("features expected"),
+        _ => panic!("features expected"),
     }
 }
 
@@ -645,12 +645,12 @@ fn arrays_make_tables_and_images() {
     assert_eq!(last, first);
     assert_eq!(pixels(&last), picture);
 
-    let bad = dir.write("bad.npy", &labels_npy(&[0, -1]));
+    let bad = dir.write("bad.npy", &labels_npy(&[0, -2]));
     assert!(matches!(
         arrays::read(&dir.0.join("l.npy"), &bad),
         Err(DataError::Label {
             index: 1,
-            label: -1,
+            label: -2,
             ..
         })
     ));
@@ -801,4 +801,181 @@ fn jpeg_files_are_decoded() {
         .unwrap_err()
         .to_string();
     assert!(text.contains("cut.jpg") && text.contains("JPEG"), "{text}");
+}
+
+#[test]
+fn unlabeled_images_are_no_class() {
+    let dir = Scratch::new("unlabeled");
+    for (class, count) in [("cat", 3), ("dog", 2), ("unlabeled", 7)] {
+        for i in 0..count {
+            png(
+                &dir.0.join(class).join(format!("{i}.png")),
+                4,
+                4,
+                10 * i + 1,
+                false,
+            );
+        }
+    }
+    png(&dir.0.join("unlabeled/deeper/x.png"), 4, 4, 200, false);
+    let set = folder::load(&dir.0, folder::Size::AsStored).unwrap();
+    assert_eq!(set.classes, ["cat", "dog"]);
+    assert_eq!(
+        (set.train.len(), set.train.known(), set.test.len()),
+        (13, 5, 0)
+    );
+    assert_eq!(set.train.name(0), "cat/0.png");
+    assert_eq!(set.train.name(12), "unlabeled/deeper/x.png");
+    assert_eq!(set.train.label(12), None);
+    // The same with parts, and with a test part.
+    let parts = Scratch::new("unlabeled-parts");
+    for place in [
+        "train/cat",
+        "train/dog",
+        "train/unlabeled",
+        "test/dog",
+        "unlabeled",
+    ] {
+        png(&parts.0.join(place).join("1.png"), 4, 4, 9, false);
+    }
+    let set = folder::load(&parts.0, folder::Size::AsStored).unwrap();
+    assert_eq!(
+        (
+            set.classes.len(),
+            set.train.len(),
+            set.train.known(),
+            set.test.len()
+        ),
+        (2, 4, 2, 1)
+    );
+    // Without a test part there is none.
+    fs::remove_dir_all(parts.0.join("test")).unwrap();
+    assert!(
+        folder::load(&parts.0, folder::Size::AsStored)
+            .unwrap()
+            .test
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_list_labels_a_heap_of_images() {
+    let dir = Scratch::new("list");
+    for i in 0..6 {
+        png(&dir.0.join(format!("heap/{i}.png")), 4, 4, i + 1, false);
+    }
+    dir.write(
+        "labels.csv",
+        b"file,label\nheap/0.png,b\nheap/3.png,\"a, or so\"\n",
+    );
+    let set = folder::load(&dir.0, folder::Size::AsStored).unwrap();
+    assert_eq!(set.classes, ["a, or so", "b"]);
+    let u = UNLABELED;
+    assert_eq!(set.train.labels(), [1, u, u, 0, u, u]);
+    for (text, told) in [
+        ("heap/9.png,a\n", "9.png"),
+        ("heap/0.png,a\nheap/0.png,b\n", "two different classes"),
+        ("heap/0.png\n", "1 fields on line 1"),
+    ] {
+        dir.write("labels.csv", text.as_bytes());
+        let error = folder::load(&dir.0, folder::Size::AsStored)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn images_on_the_disk_are_those_in_memory() {
+    use folder::{Keep, Size};
+    let dir = Scratch::new("kept");
+    for (class, shade) in [("a", 10), ("b", 90)] {
+        for i in 0..6u8 {
+            png(
+                &dir.0.join(class).join(format!("{i}.png")),
+                5 + u32::from(i),
+                9,
+                shade + i,
+                i % 2 == 0,
+            );
+        }
+    }
+    let size = Size::Cropped {
+        height: 4,
+        width: 4,
+    };
+    let kept = |keep| folder::load_kept(&dir.0, size, keep).unwrap();
+    let (memory, disk) = (kept(Keep::InMemory), kept(Keep::OnDisk));
+    assert!(matches!(disk.train.samples(), Samples::Files(_)));
+    assert_eq!(
+        (memory.train.len(), memory.shape()),
+        (disk.train.len(), disk.shape())
+    );
+    for i in 0..memory.train.len() {
+        assert_eq!(
+            memory.train.read_image(i).unwrap(),
+            disk.train.read_image(i).unwrap()
+        );
+        assert_eq!(memory.train.name(i), disk.train.name(i));
+    }
+    for (a, b) in memory
+        .normalisation
+        .mean
+        .iter()
+        .zip(&disk.normalisation.mean)
+    {
+        assert!((a - b).abs() < 1e-6);
+    }
+    // A file that goes away is told of when it is needed.
+    fs::remove_file(dir.0.join("a/0.png")).unwrap();
+    let missing = (0..disk.train.len())
+        .filter(|&i| disk.train.read_image(i).is_err())
+        .count()
+        + (0..disk.test.len())
+            .filter(|&i| disk.test.read_image(i).is_err())
+            .count();
+    assert_eq!(missing, 1);
+}
+
+#[test]
+fn arrays_without_labels_and_in_half_precision() {
+    let dir = Scratch::new("halves");
+    let array = |kind: &str, shape: &str, bytes: &[u8]| {
+        let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
+        let mut file = b"\x93NUMPY\x01\x00".to_vec();
+        file.extend((header.len() as u16).to_le_bytes());
+        file.extend(header.bytes().chain(bytes.iter().copied()));
+        file
+    };
+    // 1, −2, 0.5, 65504 as IEEE halves.
+    let halves: Vec<u8> = [0x3c00u16, 0xc000, 0x3800, 0x7bff]
+        .iter()
+        .flat_map(|h| h.to_le_bytes())
+        .collect();
+    dir.write("x.npy", &array("<f2", "2, 2", &halves));
+    dir.write(
+        "y.npy",
+        &array("<i8", "2,", &[1i64, -1].map(i64::to_le_bytes).concat()),
+    );
+    dir.write("x_unlabeled.npy", &array("<f2", "1, 2", &halves[..4]));
+    let set = arrays::load(&dir.0).unwrap();
+    assert_eq!(features(&set.train), [1.0, -2.0, 0.5, 65504.0, 1.0, -2.0]);
+    assert_eq!(set.train.labels(), [1, UNLABELED, UNLABELED]);
+    assert_eq!((set.classes.len(), set.test.len()), (2, 0));
+    dir.write(
+        "y.npy",
+        &array("<i8", "2,", &[0i64, 999_999].map(i64::to_le_bytes).concat()),
+    );
+    let error = arrays::load(&dir.0).unwrap_err().to_string();
+    assert!(
+        error.contains("label 999999") && error.contains("only 2 different"),
+        "{error}"
+    );
+    // What is mapped is what is read.
+    let mapped = npy::MappedArray::open(&dir.0.join("x.npy")).unwrap();
+    let mut out = [0.0; 3];
+    mapped.read(1, &mut out);
+    assert_eq!((mapped.shape(), out), (&[2, 2][..], [-2.0, 0.5, 65504.0]));
+    dir.write("wide.npy", &array(">f4", "1,", &[0; 4]));
+    assert!(npy::MappedArray::open(&dir.0.join("wide.npy")).is_err());
 }

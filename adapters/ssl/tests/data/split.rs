@@ -1,6 +1,10 @@
 //! Labeled splits: shares, seeds, refusals.
 
-use earthmover_ssl::data::{LabeledSplit, Sampler, SplitError, SplitMode};
+use std::path::Path;
+
+use earthmover_ssl::data::{
+    LabeledSplit, LongTail, Part, Sampler, Samples, Shape, SplitError, SplitMode, UNLABELED,
+};
 
 /// Labels of classes of the given sizes, mixed up.
 fn labels(sizes: &[usize]) -> Vec<u32> {
@@ -24,7 +28,8 @@ fn every_mode_gives_what_it_promises() {
             let recipe = LabeledSplit::new(25).mode(mode).seed(seed);
             let split = recipe.draw_from_labels(&labels, 5).unwrap();
             assert_eq!(split, recipe.draw_from_labels(&labels, 5).unwrap());
-            assert_eq!(split.labeled.len(), 25);
+            let expected = if mode == SplitMode::All { 1000 } else { 25 };
+            assert_eq!(split.labeled.len(), expected);
             assert!(
                 split.labeled.windows(2).all(|w| w[0] < w[1]),
                 "no example twice"
@@ -44,6 +49,7 @@ fn every_mode_gives_what_it_promises() {
                 SplitMode::LabelDistMin1 => assert_eq!(counts, [12, 7, 4, 1, 1]),
                 SplitMode::MultinomialMin1 => assert!(counts.iter().all(|&c| c >= 1)),
                 SplitMode::Multinomial => {}
+                SplitMode::All => assert_eq!(counts, sizes),
             }
         }
     }
@@ -173,4 +179,71 @@ fn samplers_draw_all_of_the_pool_with_replacement() {
     assert!(hits.iter().all(|h| (500..800).contains(h)), "{hits:?}");
     assert_ne!(sampler.batch(0, 64), sampler.batch(1, 64));
     assert!(Sampler::new(1, vec![]).batch(0, 3).is_empty());
+}
+
+#[test]
+fn examples_without_labels_are_learned_from_and_never_labeled() {
+    let mut labels = labels(&[30, 30]);
+    labels.extend([UNLABELED; 40]);
+    let split = LabeledSplit::new(10).draw_from_labels(&labels, 2).unwrap();
+    assert_eq!((split.labeled.len(), split.unlabeled.len()), (10, 100));
+    assert!(split.labeled.iter().all(|&i| labels[i] != UNLABELED));
+    assert_eq!(split.population(&labels, 2), None);
+    let too_many = LabeledSplit::new(61)
+        .draw_from_labels(&labels, 2)
+        .unwrap_err();
+    assert_eq!(
+        too_many,
+        SplitError::TooManyLabels {
+            labels: 61,
+            examples: 60
+        }
+    );
+}
+
+#[test]
+fn validation_examples_are_in_no_other_part() {
+    let labels = labels(&[50, 50]);
+    let whole = LabeledSplit::new(20)
+        .seed(3)
+        .draw_from_labels(&labels, 2)
+        .unwrap();
+    let split = whole.clone().hold_out(&labels, 0.2, 3).unwrap();
+    assert_eq!((split.labeled.len(), split.validation.len()), (16, 4));
+    assert_eq!(
+        (split.counts.clone(), split.unlabeled.len()),
+        (vec![8, 8], 96)
+    );
+    for index in &split.validation {
+        assert!(whole.labeled.contains(index));
+        assert!(!split.labeled.contains(index) && !split.unlabeled.contains(index));
+    }
+    assert_eq!(whole.clone().hold_out(&labels, 0.0, 3).unwrap(), whole);
+    for share in [1.0, -0.1, f64::NAN, 0.01] {
+        let refused = whole.clone().hold_out(&labels, share, 3);
+        assert!(matches!(refused, Err(SplitError::Share { .. })), "{share}");
+    }
+}
+
+#[test]
+fn long_tails_fall_off_as_asked() {
+    let sizes = [100; 5];
+    let labels = labels(&sizes);
+    let shape = Shape::Table { features: 1 };
+    let rows = Samples::Features(vec![0.0; 500]);
+    let part = Part::new(shape, rows, labels.clone(), Path::new("tail")).unwrap();
+    let tail = LongTail {
+        labeled: 10.0,
+        unlabeled: 100.0,
+    };
+    let split = tail.draw(&part, 5, 10, 1).unwrap();
+    let counts = split.population(&labels, 5).unwrap();
+    assert_eq!(counts, [100, 31, 10, 3, 1]);
+    assert_eq!(split.counts.iter().sum::<usize>(), split.labeled.len());
+    assert!(split.labeled.iter().all(|i| split.unlabeled.contains(i)));
+    let refused = LongTail {
+        labeled: 0.0,
+        unlabeled: 1.0,
+    };
+    assert!(refused.draw(&part, 5, 40, 1).is_err());
 }
