@@ -59,6 +59,7 @@ mod tests {
     fn refuses_rows_that_do_not_fit() {
         let batch = Batch {
             log_probs: &[0.0, -1.0, -2.0],
+            labeled: &[],
             indices: &[0, 1],
             classes: 2,
             step: 0,

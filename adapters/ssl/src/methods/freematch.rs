@@ -203,6 +203,7 @@ mod tests {
         let log_probs: Vec<f32> = p.iter().map(|p| p.ln() as f32).collect();
         let batch = Batch {
             log_probs: &log_probs,
+            labeled: &[],
             indices: &[0, 1, 2],
             classes: 2,
             step: 0,

@@ -16,6 +16,8 @@
 //! | [`Aligned`] | argmax p·(labeled share / predicted share) | its maximum ≥ τ |
 //! | [`FlexMatch`] | argmax p | max p ≥ τ scaled by how far its class has come |
 //! | [`FreeMatch`] | argmax p | max p ≥ a moving average, per class |
+//! | [`Uda`] | p^(1/T), normalised | max p ≥ τ |
+//! | [`AdaMatch`] | argmax p·(mean labeled prediction / mean unlabeled one) | its maximum ≥ τ · labeled confidence |
 //! | [`SoftMatch`] | argmax p | Gaussian in the distance below the mean confidence |
 //! | [`PseudoLabel`] | argmax p | a ramp in time |
 //! | [`Supervised`] | none | 0 |
@@ -23,6 +25,7 @@
 //! Everything is slices on the host: a batch is a few hundred rows of k numbers. Adding a method is one file
 //! that implements [`Method`] and one arm in [`MethodSpec::build`].
 
+mod adamatch;
 mod aligned;
 mod fidelity;
 mod fixmatch;
@@ -33,9 +36,11 @@ mod sla;
 mod softmatch;
 mod spec;
 mod supervised;
+mod uda;
 
 use std::io::{Read, Write};
 
+pub use adamatch::AdaMatch;
 pub use aligned::Aligned;
 pub use fidelity::{Fidelity, Source};
 pub use fixmatch::FixMatch;
@@ -46,6 +51,7 @@ pub use sla::Sla;
 pub use softmatch::SoftMatch;
 pub use spec::{BoundsSpec, MethodName, MethodSpec, SlaSettings};
 pub use supervised::Supervised;
+pub use uda::Uda;
 
 use crate::Error;
 
@@ -54,6 +60,8 @@ use crate::Error;
 pub struct Batch<'a> {
     /// log p of the weak views, one row per example.
     pub log_probs: &'a [f32],
+    /// log p of the step's labeled examples, one row each; empty unless the method [asks](Method::uses_labeled) for them.
+    pub labeled: &'a [f32],
     /// Which unlabeled example each row is; an example may occur twice.
     pub indices: &'a [usize],
     /// Number of classes k.
@@ -149,6 +157,11 @@ pub trait Method: Send {
     /// Whether unlabeled examples are looked at at all.
     fn uses_unlabeled(&self) -> bool {
         true
+    }
+
+    /// Whether [`Batch::labeled`] is looked at.
+    fn uses_labeled(&self) -> bool {
+        false
     }
 
     /// Targets and weights of a batch from what is known before this step's update.
@@ -279,6 +292,7 @@ pub(crate) mod hand {
         let indices: Vec<usize> = (0..p.len() / classes).collect();
         let batch = Batch {
             log_probs: &log_probs,
+            labeled: &[],
             indices: &indices,
             classes,
             step: 0,

@@ -56,6 +56,7 @@ mod tests {
         for (step, weight) in [(0, 0.0), (20, 0.5), (40, 1.0), (90, 1.0)] {
             let batch = Batch {
                 log_probs: &log_probs,
+                labeled: &[],
                 indices: &[7],
                 classes: 2,
                 step,

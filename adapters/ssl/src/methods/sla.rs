@@ -107,7 +107,9 @@ impl Method for Sla {
                 shape(&self.allocator)
             )));
         }
+        let solver = self.allocator.engine.settings().solver;
         self.allocator = saved;
+        self.allocator.engine.set_solver(solver);
         self.last = None;
         Ok(())
     }
@@ -161,6 +163,7 @@ mod tests {
         let log_probs = hand::logs(&[0.9, 0.1, 0.6, 0.4, 0.3, 0.7]);
         let batch = Batch {
             log_probs: &log_probs,
+            labeled: &[],
             indices: &[1, 0, 1],
             classes: 2,
             step: 0,

@@ -6,10 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Aligned, FixMatch, FlexMatch, FreeMatch, Method, PseudoLabel, Sla, SoftMatch, Supervised,
+    AdaMatch, Aligned, FixMatch, FlexMatch, FreeMatch, Method, PseudoLabel, Sla, SoftMatch,
+    Supervised, Uda,
 };
 use crate::Error;
-use crate::allocation::{Bounds, LabelAllocator, Schedule, share};
+use crate::allocation::{AllocationSolver, Bounds, LabelAllocator, Schedule, share};
 
 /// A method by name, with nothing set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,13 +30,17 @@ pub enum MethodName {
     Freematch,
     /// Gaussian weights.
     Softmatch,
+    /// Sharpened predictions.
+    Uda,
+    /// Alignment and a relative threshold.
+    Adamatch,
     /// Sinkhorn label allocation.
     Sla,
 }
 
 impl MethodName {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Supervised,
         Self::PseudoLabel,
         Self::Fixmatch,
@@ -43,6 +48,8 @@ impl MethodName {
         Self::Flexmatch,
         Self::Freematch,
         Self::Softmatch,
+        Self::Uda,
+        Self::Adamatch,
         Self::Sla,
     ];
 
@@ -57,7 +64,30 @@ impl MethodName {
             Self::Flexmatch => "flexmatch",
             Self::Freematch => "freematch",
             Self::Softmatch => "softmatch",
+            Self::Uda => "uda",
+            Self::Adamatch => "adamatch",
             Self::Sla => "sla",
+        }
+    }
+
+    /// What can be set of it; see [`MethodSpec::set`].
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover_ssl::methods::MethodName;
+    /// assert_eq!(MethodName::Fixmatch.settings(), ["threshold"]);
+    /// ```
+    #[must_use]
+    pub fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Supervised => &[],
+            Self::PseudoLabel => &["ramp"],
+            Self::Fixmatch | Self::FixmatchDa | Self::Flexmatch => &["threshold"],
+            Self::Freematch => &["momentum", "fairness"],
+            Self::Softmatch => &["momentum"],
+            Self::Uda => &["threshold", "temperature"],
+            Self::Adamatch => &["threshold", "momentum"],
+            Self::Sla => &["gamma", "tolerance", "schedule", "bounds", "solver"],
         }
     }
 }
@@ -94,13 +124,21 @@ pub enum BoundsSpec {
         /// Two-sided confidence level; 0.8 in the paper.
         confidence: f64,
     },
+    /// The class shares of the unlabeled examples themselves, where all of their labels are known: an experiment with a prior
+    /// that is right.
+    Known,
     /// These shares.
     Given(Vec<f64>),
 }
 
 impl BoundsSpec {
-    fn bounds(&self, counts: &[usize]) -> Result<Bounds, Error> {
+    /// The bounds, given labeled examples per class and, where it is known, unlabeled ones.
+    ///
+    /// # Errors
+    /// Where there is nothing to estimate shares from, or a share is out of range.
+    pub fn bounds(&self, counts: &[usize], population: Option<&[usize]>) -> Result<Bounds, Error> {
         match self {
+            Self::Known => Bounds::empirical(population.ok_or(Error::NoCounts)?),
             Self::None => Ok(Bounds::none(counts.len())),
             Self::Empirical => Bounds::empirical(counts),
             Self::Wilson { confidence } => Bounds::wilson(counts, *confidence),
@@ -112,16 +150,19 @@ impl BoundsSpec {
 impl FromStr for BoundsSpec {
     type Err = String;
 
-    /// `none`, `empirical`, `wilson`, `wilson:0.8`, or shares `0.2,0.5,0.3`.
+    /// `none`, `empirical`, `wilson`, `wilson:0.8`, `known`, or shares `0.2,0.5,0.3`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |s: &str| {
             s.trim().parse::<f64>().map_err(|_| {
-                format!("unknown bounds `{text}`: none, empirical, wilson:0.8 or shares 0.2,0.8")
+                format!(
+                    "unknown bounds `{text}`: none, empirical, wilson:0.8, known or shares 0.2,0.8"
+                )
             })
         };
         match text.split_once(':').unwrap_or((text, "")) {
             ("none", "") => Ok(Self::None),
             ("empirical", "") => Ok(Self::Empirical),
+            ("known", "") => Ok(Self::Known),
             ("wilson", "") => Ok(Self::Wilson { confidence: 0.8 }),
             ("wilson", level) => Ok(Self::Wilson {
                 confidence: number(level)?,
@@ -144,6 +185,9 @@ pub struct SlaSettings {
     pub schedule: Schedule,
     /// Upper bounds on the classes' shares.
     pub bounds: BoundsSpec,
+    /// What solves the allocation.
+    #[serde(default, skip_serializing_if = "AllocationSolver::is_newton")]
+    pub solver: AllocationSolver,
 }
 
 impl Default for SlaSettings {
@@ -154,7 +198,43 @@ impl Default for SlaSettings {
             tolerance: 0.01,
             schedule: Schedule::linear(),
             bounds: BoundsSpec::Empirical,
+            solver: AllocationSolver::Newton,
         }
+    }
+}
+
+impl SlaSettings {
+    /// What differs from the paper's.
+    fn notes(&self, note: &mut dyn FnMut(String, bool)) {
+        let usual = Self::default();
+        let bounds = match &self.bounds {
+            BoundsSpec::Empirical => "empirical".to_owned(),
+            BoundsSpec::None => "no bounds".to_owned(),
+            BoundsSpec::Known => "known shares".to_owned(),
+            BoundsSpec::Wilson { confidence } => {
+                // Percent, with as many digits as were given.
+                let percent = format!("{:.6}", 100.0 * confidence);
+                format!(
+                    "Wilson {}%",
+                    percent.trim_end_matches('0').trim_end_matches('.')
+                )
+            }
+            BoundsSpec::Given(upper) => {
+                let shares: Vec<String> = upper.iter().map(f64::to_string).collect();
+                format!("bounds {}", shares.join(" "))
+            }
+        };
+        note(bounds, self.bounds != usual.bounds);
+        note(format!("γ = {}", self.gamma), self.gamma != usual.gamma);
+        note(
+            format!("tolerance {}", self.tolerance),
+            self.tolerance != usual.tolerance,
+        );
+        note(
+            format!("ρ {}", self.schedule),
+            self.schedule != usual.schedule,
+        );
+        note("Sinkhorn".to_owned(), self.solver != usual.solver);
     }
 }
 
@@ -206,6 +286,20 @@ pub enum MethodSpec {
         /// Momentum of the averages.
         momentum: f64,
     },
+    /// [`Uda`].
+    Uda {
+        /// τ.
+        threshold: f64,
+        /// T.
+        temperature: f64,
+    },
+    /// [`AdaMatch`].
+    Adamatch {
+        /// τ, relative to the labeled confidence.
+        threshold: f64,
+        /// Momentum of the averages.
+        momentum: f64,
+    },
     /// [`Sla`].
     Sla(SlaSettings),
 }
@@ -250,8 +344,8 @@ impl FromStr for MethodSpec {
 }
 
 impl MethodSpec {
-    /// Changes one setting: `gamma`, `tolerance`, `schedule`, `bounds` of SLA, `threshold` of the methods
-    /// that have a fixed one, `ramp` of pseudo-labelling, `momentum` of the moving averages,
+    /// Changes one setting: `gamma`, `tolerance`, `schedule`, `bounds`, `solver` of SLA, `threshold` of the methods
+    /// that have one, `temperature` of UDA, `ramp` of pseudo-labelling, `momentum` of the moving averages,
     /// `fairness` of FreeMatch.
     ///
     /// # Errors
@@ -277,12 +371,17 @@ impl MethodSpec {
             (Self::Sla(s), "tolerance") => s.tolerance = number()?,
             (Self::Sla(s), "schedule") => s.schedule = schedule(value)?,
             (Self::Sla(s), "bounds") => s.bounds = value.parse()?,
+            (Self::Sla(s), "solver") => s.solver = value.parse()?,
             (
                 Self::Fixmatch { threshold }
                 | Self::FixmatchDa { threshold }
-                | Self::Flexmatch { threshold },
+                | Self::Flexmatch { threshold }
+                | Self::Uda { threshold, .. }
+                | Self::Adamatch { threshold, .. },
                 "threshold",
             ) => *threshold = number()?,
+            (Self::Uda { temperature, .. }, "temperature") => *temperature = number()?,
+            (Self::Adamatch { momentum, .. }, "momentum") => *momentum = number()?,
             (Self::PseudoLabel { ramp }, "ramp") => *ramp = number()?,
             (Self::Freematch { momentum, .. } | Self::Softmatch { momentum }, "momentum") => {
                 *momentum = number()?;
@@ -308,6 +407,14 @@ impl MethodSpec {
                 fairness: 0.0,
             },
             MethodName::Softmatch => Self::Softmatch { momentum },
+            MethodName::Uda => Self::Uda {
+                threshold: 0.8,
+                temperature: 0.4,
+            },
+            MethodName::Adamatch => Self::Adamatch {
+                threshold: 0.9,
+                momentum,
+            },
             MethodName::Sla => Self::Sla(SlaSettings::default()),
         }
     }
@@ -323,49 +430,93 @@ impl MethodSpec {
             Self::Flexmatch { .. } => MethodName::Flexmatch,
             Self::Freematch { .. } => MethodName::Freematch,
             Self::Softmatch { .. } => MethodName::Softmatch,
+            Self::Uda { .. } => MethodName::Uda,
+            Self::Adamatch { .. } => MethodName::Adamatch,
             Self::Sla(_) => MethodName::Sla,
         }
     }
 
-    /// The name people read in tables; what differs from the published settings in brackets.
+    /// The name people read in tables; all that differs from the published settings in brackets, so that two different
+    /// methods have two names.
     #[must_use]
     pub fn title(&self) -> String {
-        let threshold = |name: &str, tau: f64| match tau {
-            0.95 => name.to_owned(),
-            tau => format!("{name} (τ = {tau})"),
-        };
-        match self {
-            Self::Supervised => "supervised only".to_owned(),
-            Self::PseudoLabel { .. } => "pseudo-label".to_owned(),
-            Self::Fixmatch { threshold: t } => threshold("FixMatch", *t),
-            Self::FixmatchDa { threshold: t } => threshold("FixMatch + DA", *t),
-            Self::Flexmatch { threshold: t } => threshold("FlexMatch", *t),
-            Self::Freematch { fairness: 0.0, .. } => "FreeMatch".to_owned(),
-            Self::Freematch { fairness, .. } => format!("FreeMatch (fairness {fairness})"),
-            Self::Softmatch { .. } => "SoftMatch".to_owned(),
-            Self::Sla(s) => {
-                let mut notes = Vec::new();
-                match &s.bounds {
-                    BoundsSpec::Empirical => {}
-                    BoundsSpec::None => notes.push("no bounds".to_owned()),
-                    BoundsSpec::Wilson { confidence } => {
-                        notes.push(format!("Wilson {:.0}%", 100.0 * confidence));
-                    }
-                    BoundsSpec::Given(_) => notes.push("given bounds".to_owned()),
-                }
-                if s.gamma != 100.0 {
-                    notes.push(format!("γ = {}", s.gamma));
-                }
-                if s.schedule != Schedule::linear() {
-                    // Constant 1 and truncation are told apart by their two ends.
-                    let (from, to) = (s.schedule.at_progress(0.0), s.schedule.at_progress(1.0));
-                    notes.push(format!("ρ from {from} to {to}"));
-                }
-                match notes.is_empty() {
-                    true => "SLA".to_owned(),
-                    false => format!("SLA ({})", notes.join(", ")),
-                }
+        let usual = Self::of(self.name());
+        let mut notes = Vec::new();
+        let mut note = |text: String, differs: bool| {
+            if differs {
+                notes.push(text);
             }
+        };
+        let name = match (self, &usual) {
+            (Self::Supervised, _) => "supervised only",
+            (Self::PseudoLabel { ramp }, Self::PseudoLabel { ramp: r }) => {
+                note(format!("ramp {ramp}"), ramp != r);
+                "pseudo-label"
+            }
+            (Self::Fixmatch { threshold: t }, Self::Fixmatch { threshold: u }) => {
+                note(format!("τ = {t}"), t != u);
+                "FixMatch"
+            }
+            (Self::FixmatchDa { threshold: t }, Self::FixmatchDa { threshold: u }) => {
+                note(format!("τ = {t}"), t != u);
+                "FixMatch + DA"
+            }
+            (Self::Flexmatch { threshold: t }, Self::Flexmatch { threshold: u }) => {
+                note(format!("τ = {t}"), t != u);
+                "FlexMatch"
+            }
+            (
+                Self::Freematch { momentum, fairness },
+                Self::Freematch {
+                    momentum: m,
+                    fairness: f,
+                },
+            ) => {
+                note(format!("momentum {momentum}"), momentum != m);
+                note(format!("fairness {fairness}"), fairness != f);
+                "FreeMatch"
+            }
+            (Self::Softmatch { momentum }, Self::Softmatch { momentum: m }) => {
+                note(format!("momentum {momentum}"), momentum != m);
+                "SoftMatch"
+            }
+            (
+                Self::Uda {
+                    threshold,
+                    temperature,
+                },
+                Self::Uda {
+                    threshold: u,
+                    temperature: t,
+                },
+            ) => {
+                note(format!("τ = {threshold}"), threshold != u);
+                note(format!("T = {temperature}"), temperature != t);
+                "UDA"
+            }
+            (
+                Self::Adamatch {
+                    threshold,
+                    momentum,
+                },
+                Self::Adamatch {
+                    threshold: u,
+                    momentum: m,
+                },
+            ) => {
+                note(format!("τ = {threshold}"), threshold != u);
+                note(format!("momentum {momentum}"), momentum != m);
+                "AdaMatch"
+            }
+            (Self::Sla(s), _) => {
+                s.notes(&mut note);
+                "SLA"
+            }
+            _ => self.name().name(),
+        };
+        match notes.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} ({})", notes.join(", ")),
         }
     }
 
@@ -374,6 +525,19 @@ impl MethodSpec {
     /// # Errors
     /// Where a setting is out of its range.
     pub fn build(&self, examples: usize, counts: &[usize]) -> Result<Box<dyn Method>, Error> {
+        self.build_knowing(examples, counts, None)
+    }
+
+    /// [`MethodSpec::build`] where it is known how many unlabeled examples each class has; only [`BoundsSpec::Known`] looks at it.
+    ///
+    /// # Errors
+    /// As [`MethodSpec::build`].
+    pub fn build_knowing(
+        &self,
+        examples: usize,
+        counts: &[usize],
+        population: Option<&[usize]>,
+    ) -> Result<Box<dyn Method>, Error> {
         let k = counts.len();
         Ok(match self {
             Self::Supervised => Box::new(Supervised),
@@ -394,11 +558,33 @@ impl MethodSpec {
             Self::Softmatch { momentum } => {
                 Box::new(SoftMatch::new(share("method momentum", *momentum)?, k))
             }
+            Self::Uda {
+                threshold,
+                temperature,
+            } => {
+                if !(temperature.is_finite() && *temperature > 0.0) {
+                    return Err(Error::Option {
+                        name: "temperature",
+                        value: *temperature,
+                        expected: "a positive number",
+                    });
+                }
+                Box::new(Uda::new(share("threshold", *threshold)?, *temperature))
+            }
+            Self::Adamatch {
+                threshold,
+                momentum,
+            } => Box::new(AdaMatch::new(
+                share("threshold", *threshold)?,
+                share("method momentum", *momentum)?,
+                k,
+            )),
             Self::Sla(s) => {
                 let allocator = LabelAllocator::options(examples, k)
-                    .bounds(s.bounds.bounds(counts)?)
+                    .bounds(s.bounds.bounds(counts, population)?)
                     .gamma(s.gamma)
                     .tolerance(s.tolerance)
+                    .solver(s.solver)
                     .build()?;
                 Box::new(Sla::new(allocator, s.schedule.clone()))
             }
@@ -431,6 +617,57 @@ mod tests {
         assert_eq!("wilson".parse(), Ok(BoundsSpec::Wilson { confidence: 0.8 }));
         assert_eq!("0.25,0.75".parse(), Ok(BoundsSpec::Given(vec![0.25, 0.75])));
         assert!("willson".parse::<BoundsSpec>().is_err());
+    }
+
+    #[test]
+    fn different_methods_have_different_titles() {
+        let texts = [
+            "sla",
+            "sla tolerance=0.9",
+            "sla tolerance=0.001",
+            "sla bounds=none",
+            "sla bounds=wilson:0.8",
+            "sla bounds=wilson:0.804",
+            "sla bounds=0.2,0.8",
+            "sla bounds=0.8,0.2",
+            "sla schedule=truncated:0.8",
+            "sla schedule=cosine:0:0.8",
+            "sla schedule=constant:1",
+            "sla solver=sinkhorn",
+            "sla bounds=known",
+            "pseudo-label",
+            "pseudo-label ramp=0.1",
+            "freematch momentum=0.9",
+            "softmatch momentum=0.9",
+            "softmatch",
+            "uda",
+            "uda temperature=1",
+            "adamatch",
+            "adamatch threshold=0.5",
+            "fixmatch threshold=0.5",
+        ];
+        let titles: std::collections::HashSet<String> = texts
+            .iter()
+            .filter_map(|t| t.parse::<MethodSpec>().ok())
+            .map(|m| m.title())
+            .collect();
+        assert_eq!(titles.len(), texts.len(), "{titles:?}");
+    }
+
+    #[test]
+    fn every_setting_that_is_named_can_be_set() {
+        for name in MethodName::ALL {
+            for key in name.settings() {
+                let value = match *key {
+                    "schedule" => "linear",
+                    "bounds" => "none",
+                    "solver" => "sinkhorn",
+                    _ => "0.5",
+                };
+                assert_eq!(MethodSpec::of(name).set(key, value), Ok(()), "{name} {key}");
+            }
+            assert!(MethodSpec::of(name).set("nothing", "1").is_err());
+        }
     }
 
     #[test]

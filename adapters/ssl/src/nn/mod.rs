@@ -22,5 +22,7 @@ pub use earthmover_candle::{
 pub use error::NnError;
 pub use init::Init;
 pub use layers::{BatchNorm, Conv2d, Linear, average_pool, leaky_relu};
-pub use model::{Classifier, Mlp, Mode, SmallCnn, WideResNet, load_tensors, save_tensors};
+pub use model::{
+    Classifier, Mlp, Mode, SmallCnn, WideResNet, load_tensors, save_tensors, tensor_bytes,
+};
 pub use store::{Buffer, Decay, Parameter, Store, Tensors, restore_into};

@@ -29,6 +29,8 @@ pub struct Parameter {
     pub var: Var,
     /// Its weight-decay group.
     pub decay: Decay,
+    /// How many parameters of the network were made before it.
+    pub made: usize,
 }
 
 /// A tensor that a network remembers but does not learn: running statistics.
@@ -89,9 +91,11 @@ impl Store {
     ) -> Result<Var, NnError> {
         let var = Var::from_tensor(&self.draw(name, shape, init)?)?;
         let at = self.parameters.partition_point(|p| p.name.as_str() < name);
+        let made = self.parameters.len();
         self.parameters.insert(
             at,
             Parameter {
+                made,
                 name: name.to_owned(),
                 var: var.clone(),
                 decay,

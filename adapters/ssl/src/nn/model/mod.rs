@@ -114,16 +114,21 @@ pub trait Classifier: Send + Sync {
     }
 }
 
+/// The bytes of a safetensors file of these tensors; PyTorch's loader takes it, too.
+///
+/// # Errors
+/// If a tensor cannot be read from its device.
+pub fn tensor_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
+    let about = [("format".to_owned(), "pt".to_owned())].into();
+    safetensors::serialize(tensors.iter(), Some(about)).map_err(candle_core::Error::wrap)
+}
+
 /// Writes tensors to a safetensors file.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn save_tensors(tensors: &Tensors, path: &Path) -> Result<()> {
-    let tensors = tensors
-        .iter()
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    candle_core::safetensors::save(&tensors, path)
+    Ok(std::fs::write(path, tensor_bytes(tensors)?)?)
 }
 
 /// Reads all tensors of a safetensors file onto a device.

@@ -111,6 +111,19 @@ impl Sgd {
         gradients: &GradStore,
         rate: f64,
     ) -> Result<(), NnError> {
+        self.step_at(parameters, gradients, &|_| rate)
+    }
+
+    /// [`Sgd::step`] with a learning rate for each parameter.
+    ///
+    /// # Errors
+    /// As [`Sgd::step`].
+    pub fn step_at(
+        &mut self,
+        parameters: &[Parameter],
+        gradients: &GradStore,
+        rate: &dyn Fn(&Parameter) -> f64,
+    ) -> Result<(), NnError> {
         self.validate()?;
         for parameter in parameters {
             let Some(gradient) = gradients.get(parameter.var.as_tensor()) else {
@@ -129,7 +142,9 @@ impl Sgd {
                     (g + (velocity * m)?)?
                 }
             };
-            parameter.var.set(&(value - (direction * rate)?)?)?;
+            parameter
+                .var
+                .set(&(value - (direction * rate(parameter))?)?)?;
         }
         Ok(())
     }
@@ -160,17 +175,7 @@ impl Sgd {
             let Some(tensor) = tensors.get(&parameter.name) else {
                 continue;
             };
-            let var = &parameter.var;
-            if tensor.dims() != var.dims() || tensor.dtype() != var.dtype() {
-                return Err(NnError::TensorMismatch {
-                    name: parameter.name.clone(),
-                    expected: var.dims().to_vec(),
-                    expected_type: var.dtype(),
-                    found: tensor.dims().to_vec(),
-                    found_type: tensor.dtype(),
-                });
-            }
-            velocity.insert(parameter.name.clone(), tensor.to_device(var.device())?);
+            velocity.insert(parameter.name.clone(), super::fitting(parameter, tensor)?);
         }
         self.velocity = velocity;
         Ok(())
