@@ -18,9 +18,10 @@
 use std::path::PathBuf;
 
 use crate::allocation::Schedule;
+use crate::data::folder::Size;
 use crate::data::{Kind, LabeledSplit, SplitMode};
 use crate::methods::{BoundsSpec, MethodName, MethodSpec, SlaSettings};
-use crate::trainer::{Forward, ModelSpec, Rate, Settings};
+use crate::trainer::{Forward, ModelSpec, OptimiserKind, Rate, Settings};
 
 /// The published configuration for a data set of the paper; CIFAR-10 stands in for others.
 #[must_use]
@@ -63,6 +64,14 @@ pub fn paper(dataset: Kind, labels: usize) -> Settings {
         keep: 2,
         device: "cpu".to_owned(),
         lp: None,
+        size: Size::AsStored,
+        labeled: None,
+        validation: 0.0,
+        long_tail: None,
+        optimiser: OptimiserKind::Sgd,
+        layer_decay: 1.0,
+        accumulate: 1,
+        init: None,
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Scale {
     FromZero,
     /// By their logarithm; values that have none are not shown.
     Logarithmic,
+    /// By asinh: evenly around zero, by the logarithm of their size further out, either sign.
+    Signed,
 }
 
 impl Scale {
@@ -27,8 +29,16 @@ impl Scale {
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// From tick to tick; `None` where values are spread by their logarithm.
-    step: Option<f64>,
+    spread: Spread,
+}
+
+/// What the scale came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spread {
+    /// Evenly, with so much from tick to tick.
+    Even(f64),
+    Decades,
+    Signed,
 }
 
 impl Axis {
@@ -56,7 +66,7 @@ impl Axis {
         Self {
             low,
             high,
-            step: Some(step),
+            spread: Spread::Even(step),
         }
     }
 
@@ -65,7 +75,7 @@ impl Axis {
         Self {
             low,
             high,
-            step: Some(round_step(high - low)),
+            spread: Spread::Even(round_step(high - low)),
         }
     }
 
@@ -75,6 +85,27 @@ impl Axis {
             Scale::Linear => Self::around(values),
             Scale::FromZero => Self::from_zero(values),
             Scale::Logarithmic => Self::decades(values),
+            Scale::Signed => Self::signed(values),
+        }
+    }
+
+    /// Zero and whole powers of ten of either sign around some numbers; evenly where none is beyond ten.
+    fn signed(values: impl Iterator<Item = f64>) -> Self {
+        let (mut low, mut high) = (0.0f64, 0.0f64);
+        for value in values.filter(|v| v.is_finite()) {
+            (low, high) = (low.min(value), high.max(value));
+        }
+        if low >= -10.0 && high <= 10.0 {
+            return Self::around([low, high].into_iter());
+        }
+        let decade = |size: f64| match size {
+            0.0 => 0.0,
+            size => 10f64.powf((size.log10() - 1e-9).ceil().max(0.0)),
+        };
+        Self {
+            low: -decade(-low),
+            high: decade(high),
+            spread: Spread::Signed,
         }
     }
 
@@ -96,7 +127,7 @@ impl Axis {
         Self {
             low: 10f64.powf(low),
             high: 10f64.powf(high),
-            step: None,
+            spread: Spread::Decades,
         }
     }
 
@@ -111,22 +142,45 @@ impl Axis {
     }
 
     fn unclamped(self, value: f64) -> f64 {
-        match self.step {
-            Some(_) => (value - self.low) / (self.high - self.low),
-            None => (value / self.low).ln() / (self.high / self.low).ln(),
+        match self.spread {
+            Spread::Even(_) => (value - self.low) / (self.high - self.low),
+            // A band may reach below zero, where there is no logarithm.
+            Spread::Decades if value <= 0.0 => f64::NEG_INFINITY,
+            Spread::Decades => (value / self.low).ln() / (self.high / self.low).ln(),
+            Spread::Signed => {
+                let low = self.low.asinh();
+                (value.asinh() - low) / (self.high.asinh() - low)
+            }
         }
     }
 
     /// Round positions inside, with their texts.
     pub(super) fn ticks(self) -> Vec<(f64, String)> {
-        let Some(step) = self.step else {
-            let ends = (self.low.log10().round(), self.high.log10().round());
-            let (first, last) = (ends.0 as i32, ends.1 as i32);
+        let decades = |first: i32, last: i32| {
             let every = ((last - first) / 7 + 1) as usize;
-            return (first..=last)
-                .step_by(every)
-                .map(|e| (10f64.powi(e), power(e)))
-                .collect();
+            (first..=last).step_by(every)
+        };
+        let step = match self.spread {
+            Spread::Even(step) => step,
+            Spread::Decades => {
+                let ends = (self.low.log10().round(), self.high.log10().round());
+                return decades(ends.0 as i32, ends.1 as i32)
+                    .map(|e| (10f64.powi(e), power(e)))
+                    .collect();
+            }
+            Spread::Signed => {
+                let mut ticks = vec![(0.0, "0".to_owned())];
+                for (end, sign, prefix) in [(self.high, 1.0, ""), (-self.low, -1.0, "−")] {
+                    if end >= 1.0 {
+                        let powers = decades(0, end.log10().round() as i32);
+                        ticks.extend(
+                            powers.map(|e| (sign * 10f64.powi(e), format!("{prefix}{}", power(e)))),
+                        );
+                    }
+                }
+                ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+                return ticks;
+            }
         };
         let first = ceil(self.low / step) as i64;
         let last = floor(self.high / step) as i64;
@@ -217,6 +271,21 @@ mod tests {
         let texts: Vec<String> = small.ticks().into_iter().map(|(_, t)| t).collect();
         assert_eq!(texts, ["10⁻⁵", "10⁻⁴", "10⁻³", "0.01", "0.1"]);
         assert!(Axis::scaled(Scale::Logarithmic, [0.0].into_iter()).high > 1.0);
+    }
+
+    #[test]
+    fn signed_axes_have_zero_and_powers_of_either_sign() {
+        let axis = Axis::scaled(Scale::Signed, [-3000.0, 42.0].into_iter());
+        let texts: Vec<String> = axis.ticks().into_iter().map(|(_, t)| t).collect();
+        assert_eq!(
+            texts,
+            [
+                "−10000", "−1000", "−100", "−10", "−1", "0", "1", "10", "100"
+            ]
+        );
+        assert!(axis.place(-3000.0) < axis.place(0.0) && axis.place(0.0) < axis.place(42.0));
+        let small = Axis::scaled(Scale::Signed, [-3.0, 4.0].into_iter());
+        assert_eq!(small, Axis::around([-3.0, 4.0].into_iter()));
     }
 
     #[test]

@@ -31,14 +31,19 @@ pub(super) struct Chart {
     pub(super) curves: Vec<Curve>,
     pub(super) x_scale: Scale,
     pub(super) y_scale: Scale,
+    /// Names at the ends of the lines in place of a legend.
+    pub(super) named_ends: bool,
 }
 
 pub(super) const WIDTH: f64 = 560.0;
 pub(super) const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 66.0;
-const RIGHT: f64 = 16.0;
+pub(super) const RIGHT: f64 = 22.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 50.0;
+/// Room for names at the ends of lines, and from one to the next.
+const NAMES: f64 = 96.0;
+const APART: f64 = 13.0;
 /// Curves of at most so many points show them.
 const DOTS: usize = 8;
 
@@ -46,11 +51,13 @@ const DOTS: usize = 8;
 pub(super) struct Frame {
     pub(super) x: Axis,
     pub(super) y: Axis,
+    /// Room to the right of the plot.
+    pub(super) right: f64,
 }
 
 impl Frame {
     pub(super) fn px(&self, value: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * self.x.place(value)
+        LEFT + (WIDTH - LEFT - self.right) * self.x.place(value)
     }
 
     pub(super) fn py(&self, value: f64) -> f64 {
@@ -64,7 +71,7 @@ impl Frame {
         labels: (&str, &str),
         x_ticks: Option<&[(f64, String)]>,
     ) -> String {
-        let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
+        let (w, h) = (WIDTH - LEFT - self.right, HEIGHT - TOP - BOTTOM);
         let mut s = format!(
             r#"<text class="t" x="{:.1}" y="18" text-anchor="middle">{}</text>"#,
             LEFT + w / 2.0,
@@ -75,7 +82,7 @@ impl Frame {
             let _ = write!(
                 s,
                 r#"<line class="g" x1="{LEFT}" y1="{at:.1}" x2="{:.1}" y2="{at:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{text}</text>"#,
-                WIDTH - RIGHT,
+                WIDTH - self.right,
                 LEFT - 6.0,
                 at + 4.0
             );
@@ -95,7 +102,7 @@ impl Frame {
         let _ = write!(
             s,
             r#"<path class="a" d="M{LEFT} {TOP}V{floor}H{:.1}"/><text class="l" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text><text class="l" transform="translate(16 {:.1}) rotate(-90)" text-anchor="middle">{}</text>"#,
-            WIDTH - RIGHT,
+            WIDTH - self.right,
             LEFT + w / 2.0,
             HEIGHT - 12.0,
             escape(labels.0),
@@ -121,7 +128,7 @@ impl Chart {
             escape(&self.title),
             self.body()
         );
-        for key in self.keys() {
+        for key in self.keys().iter().filter(|_| !self.named_ends) {
             let style = if key.dashed { "dashed" } else { "solid" };
             let _ = write!(
                 s,
@@ -162,6 +169,7 @@ impl Chart {
         let frame = Frame {
             x: Axis::scaled(self.x_scale, points().map(|p| p.0)),
             y: Axis::scaled(self.y_scale, heights),
+            right: if self.named_ends { NAMES } else { RIGHT },
         };
         let mut s = frame.svg(&self.title, (self.x, self.y), None);
         for (curve, key) in self.curves.iter().zip(self.keys()) {
@@ -202,7 +210,46 @@ impl Chart {
                 }
             }
         }
+        if self.named_ends {
+            self.names(&frame, &mut s);
+        }
         s
+    }
+
+    /// The name of each curve where it ends, moved apart where ends are close.
+    fn names(&self, frame: &Frame, s: &mut String) {
+        let shown = |p: &&(f64, f64)| self.x_scale.shows(p.0) && self.y_scale.shows(p.1);
+        let mut ends: Vec<(f64, f64, Key)> = Vec::new();
+        for (curve, key) in self.curves.iter().zip(self.keys()) {
+            if let Some(&(_, y)) = curve.points.iter().rfind(shown) {
+                ends.push((frame.py(y), frame.py(y), key));
+            }
+        }
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let lowest = HEIGHT - BOTTOM + 4.0;
+        for i in 1..ends.len() {
+            ends[i].1 = ends[i].1.max(ends[i - 1].1 + APART);
+        }
+        if let Some(last) = ends.last_mut() {
+            last.1 = last.1.min(lowest);
+        }
+        for i in (0..ends.len().saturating_sub(1)).rev() {
+            ends[i].1 = ends[i].1.min(ends[i + 1].1 - APART);
+        }
+        let x = WIDTH - frame.right;
+        for (from, to, key) in ends {
+            let _ = write!(
+                s,
+                r#"<path d="M{:.1} {from:.1}L{:.1} {to:.1}" stroke="{}" fill="none" opacity="0.5"/><text x="{:.1}" y="{:.1}" style="fill:{}">{}</text>"#,
+                x + 1.0,
+                x + 10.0,
+                key.colour,
+                x + 13.0,
+                to + 4.0,
+                key.colour,
+                escape(&short(&key.name))
+            );
+        }
     }
 }
 
@@ -220,7 +267,7 @@ pub(super) fn matrix(title: &str, counts: &[Vec<u32>], names: &[String]) -> Stri
     let below = if shown {
         26.0 + 6.6 * longest.min(14) as f64 * 0.75
     } else {
-        26.0
+        34.0
     };
     let top = 34.0;
     let (width, height) = (
@@ -243,8 +290,15 @@ pub(super) fn matrix(title: &str, counts: &[Vec<u32>], names: &[String]) -> Stri
             let strength = if count == 0 { 0.0 } else { 0.08 + 0.92 * share };
             let _ = write!(
                 s,
-                r##"<rect x="{x:.1}" y="{y:.1}" width="{cell:.1}" height="{cell:.1}" fill="rgba({colour},{strength:.3})" stroke="#fff"/>"##
+                r##"<rect x="{x:.1}" y="{y:.1}" width="{cell:.1}" height="{cell:.1}" fill="rgba({colour},{strength:.3})" stroke="{}">"##,
+                if shown { "#fff" } else { "none" }
             );
+            // What a cell is about, for whoever points at it.
+            if count > 0 {
+                let name = |j: usize| escape(names.get(j).map_or("", String::as_str));
+                let _ = write!(s, "<title>{} as {}: {count}</title>", name(i), name(j));
+            }
+            s.push_str("</rect>");
             if count > 0 && cell >= 18.0 {
                 let ink = if strength > 0.55 { "#fff" } else { "#222" };
                 let _ = write!(
@@ -254,6 +308,15 @@ pub(super) fn matrix(title: &str, counts: &[Vec<u32>], names: &[String]) -> Stri
                     y + cell / 2.0 + 4.0
                 );
             }
+        }
+        if !shown && i % ticks(k) == 0 {
+            let (at, x) = (y + cell / 2.0 + 4.0, left + cell * (i as f64 + 0.5));
+            let below = top + cell * k as f64 + 13.0;
+            let _ = write!(
+                s,
+                r#"<text x="{:.1}" y="{at:.1}" text-anchor="end">{i}</text><text x="{x:.1}" y="{below:.1}" text-anchor="middle">{i}</text>"#,
+                left - 4.0
+            );
         }
         if shown {
             let name = short(names.get(i).map_or("", String::as_str));
@@ -280,6 +343,15 @@ pub(super) fn matrix(title: &str, counts: &[Vec<u32>], names: &[String]) -> Stri
         height - 4.0
     );
     s
+}
+
+/// Classes from tick to tick where there are too many to name.
+fn ticks(classes: usize) -> usize {
+    match classes {
+        0..=50 => 5,
+        51..=100 => 10,
+        n => n.div_ceil(10).next_multiple_of(10),
+    }
 }
 
 fn short(name: &str) -> String {

@@ -3,7 +3,7 @@
 use super::axis::Scale;
 use super::chart::{Chart, Curve};
 use super::series::Series;
-use crate::trainer::{ClassRecord, Recorded};
+use crate::trainer::{ClassRecord, Judged, Recorded};
 
 /// Allocated share, test error, one against the other; accuracy of the labels; the two losses.
 pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
@@ -14,6 +14,16 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
             steps.any(|step| step.allocated > 0.0)
         })
         .collect();
+    let evaluations = || {
+        series
+            .iter()
+            .flat_map(|g| &g.runs)
+            .flat_map(|r| &r.evaluations)
+    };
+    let (error_title, error_axis) = match evaluations().any(|e| e.on == Judged::Validation) {
+        true => ("Validation error", "validation error, %"),
+        false => ("Test error", "test error, %"),
+    };
     let chart = |title: &str, x, y, y_scale, curves: Vec<Curve>| Chart {
         title: title.to_owned(),
         x,
@@ -22,7 +32,7 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
         y_scale,
         ..Chart::default()
     };
-    vec![
+    let mut charts = vec![
         chart(
             "Allocated share",
             "step",
@@ -31,9 +41,9 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
             unlabeled.iter().map(|g| g.steps(|r| r.allocated)).collect(),
         ),
         chart(
-            "Test error",
+            error_title,
             "step",
-            "test error, %",
+            error_axis,
             Scale::FromZero,
             series
                 .iter()
@@ -41,9 +51,9 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
                 .collect(),
         ),
         chart(
-            "Test error against allocation",
+            "Error against allocation",
             "unlabeled examples with a label",
-            "test error, %",
+            error_axis,
             Scale::FromZero,
             unlabeled.iter().map(|g| g.error_by_share()).collect(),
         ),
@@ -61,20 +71,27 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
             "Labeled loss",
             "step",
             "cross-entropy, nats",
-            Scale::FromZero,
+            Scale::Logarithmic,
             series.iter().map(|g| g.steps(|r| r.labeled_loss)).collect(),
         ),
         chart(
             "Unlabeled loss",
             "step",
             "weighted cross-entropy, nats",
-            Scale::FromZero,
+            Scale::Logarithmic,
             unlabeled
                 .iter()
                 .map(|g| g.steps(|r| r.unlabeled_loss))
                 .collect(),
         ),
-    ]
+    ];
+    // No test examples, no known classes, no unlabeled examples: no empty pictures.
+    charts.retain(|c| {
+        c.curves
+            .iter()
+            .any(|curve| curve.points.iter().any(|p| p.1.is_finite()))
+    });
+    charts
 }
 
 /// Classes whose curves are drawn: all of a few, else those whose β moves most.
@@ -149,12 +166,13 @@ pub(super) fn classes(run: &Recorded, names: &[String]) -> Option<Classes> {
             })
             .collect()
     };
-    let chart = |title: &str, y, curves| Chart {
+    let chart = |title: &str, y, y_scale, curves: Vec<Curve>| Chart {
         title: title.to_owned(),
         x: "step",
         y,
+        named_ends: curves.len() > 1,
         curves,
-        y_scale: Scale::FromZero,
+        y_scale,
         ..Chart::default()
     };
     let mut charts = Vec::new();
@@ -162,6 +180,7 @@ pub(super) fn classes(run: &Recorded, names: &[String]) -> Option<Classes> {
         charts.push(chart(
             "Dual variables of the classes",
             "β (mean over classes 0)",
+            Scale::Signed,
             curves(&|r, j| r.scaling.as_ref()?.get(j).copied()),
         ));
         // Abstention lives on another scale than the classes: it gets a picture of its own.
@@ -176,14 +195,16 @@ pub(super) fn classes(run: &Recorded, names: &[String]) -> Option<Classes> {
             ..Curve::default()
         };
         charts.push(chart(
-            "DualPoint variable of abstention",
+            "Dual variable of abstention",
             "β of the slack column",
+            Scale::Signed,
             vec![abstain],
         ));
     }
     charts.push(chart(
         "Allocation per class",
         "share of the unlabeled examples",
+        Scale::FromZero,
         curves(&|r, j| r.shares.get(j).copied()),
     ));
     Some(Classes {

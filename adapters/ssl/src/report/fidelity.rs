@@ -91,6 +91,7 @@ pub(super) fn charts(run: &Recorded) -> Vec<Chart> {
         curves,
         x_scale: scales.0,
         y_scale: scales.1,
+        named_ends: false,
     };
     let (even, log) = (Scale::Linear, Scale::Logarithmic);
     vec![

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::axis::{Axis, Scale};
-use super::chart::{COLOURS, Chart, Frame, HEIGHT, Key, WIDTH, escape};
+use super::chart::{COLOURS, Chart, Frame, HEIGHT, Key, RIGHT, WIDTH, escape};
 use super::mean_and_deviation;
 use super::series::group;
 use super::{dynamics as charts, fidelity as programme};
@@ -33,7 +33,10 @@ impl From<Chart> for Panel {
         }
         Self {
             body: chart.body(),
-            keys: chart.keys(),
+            keys: match chart.named_ends {
+                true => Vec::new(),
+                false => chart.keys(),
+            },
         }
     }
 }
@@ -145,6 +148,7 @@ pub fn errors(title: &str, x: &str, groups: &[Bars]) -> String {
     let frame = Frame {
         x: Axis::between(0.0, groups.len().max(1) as f64),
         y: Axis::scaled(Scale::FromZero, heights),
+        right: RIGHT,
     };
     let ticks: Vec<(f64, String)> = groups
         .iter()

@@ -7,18 +7,20 @@
 
 mod axis;
 mod chart;
+mod classes;
 mod dynamics;
 mod fidelity;
 pub mod figures;
 mod page;
 mod series;
+mod settings;
 mod table;
 
 use std::path::{Path, PathBuf};
 
 pub use table::{Row, compare, markdown, mean_and_deviation};
 
-use crate::trainer::{Recorded, TrainError};
+use crate::trainer::{Recorded, TrainError, write_whole};
 
 /// Finds the run folders among `paths`, in their order, and, where one is none, below it.
 ///
@@ -58,28 +60,35 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Tr
         .try_for_each(|p| collect(p, depth - 1, found))
 }
 
-/// The page about some runs. `classes` names the classes, if they are known.
+/// The page about some runs.
 #[must_use]
-pub fn html(title: &str, runs: &[Recorded], classes: &[String]) -> String {
-    page::page(title, runs, classes)
+pub fn html(title: &str, runs: &[Recorded]) -> String {
+    page::page(title, runs, None)
 }
 
-/// Reads runs and writes their page.
+/// [`html`] that loads itself anew every so many seconds, for watching runs that go on.
+#[must_use]
+pub fn live_html(title: &str, runs: &[Recorded], seconds: u32) -> String {
+    page::page(title, runs, Some(seconds))
+}
+
+/// Reads the runs in and below some folders.
+///
+/// # Errors
+/// When there is none, or one cannot be read.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Recorded>, TrainError> {
+    let folders = find_runs(paths)?;
+    folders.iter().map(|path| Recorded::read(path)).collect()
+}
+
+/// Reads runs and writes their page, whole or not at all.
 ///
 /// # Errors
 /// When a run cannot be read or the page not written.
-pub fn write(
-    title: &str,
-    paths: &[PathBuf],
-    classes: &[String],
-    to: &Path,
-) -> Result<(), TrainError> {
-    let runs: Vec<Recorded> = find_runs(paths)?
-        .iter()
-        .map(|path| Recorded::read(path))
-        .collect::<Result<_, _>>()?;
+pub fn write(title: &str, paths: &[PathBuf], to: &Path) -> Result<(), TrainError> {
+    let runs = read(paths)?;
     if let Some(parent) = to.parent().filter(|p| !p.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(TrainError::io(parent))?;
     }
-    std::fs::write(to, html(title, &runs, classes)).map_err(TrainError::io(to))
+    write_whole(to, html(title, &runs).as_bytes())
 }

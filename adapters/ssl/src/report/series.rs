@@ -58,19 +58,34 @@ pub(super) fn group(runs: &[Recorded]) -> Vec<Series<'_>> {
         &|s| format!("{} steps", s.steps),
     ];
     let told: Vec<_> = facets.into_iter().filter(|f| varied(*f)).collect();
-    groups
-        .into_iter()
-        .map(|(key, mut series)| {
-            for facet in &told {
-                series.name.push_str(", ");
-                series.name.push_str(&facet(&key));
+    for (key, series) in &mut groups {
+        for facet in &told {
+            series.name.push_str(", ");
+            series.name.push_str(&facet(key));
+        }
+    }
+    // Any other setting in which two of a name differ.
+    for i in 1..groups.len() {
+        for j in 0..i {
+            if groups[i].1.name != groups[j].1.name {
+                continue;
             }
-            series
-        })
-        .collect()
+            if let Some((field, _, mine)) = groups[j].0.difference(&groups[i].0) {
+                let told = format!(", {} {mine}", field.replace('_', " "));
+                groups[i].1.name.push_str(&told);
+            }
+        }
+    }
+    groups.into_iter().map(|(_, series)| series).collect()
 }
 
 impl Series<'_> {
+    /// Names of the classes, where the runs say.
+    pub(super) fn class_names(&self) -> &[String] {
+        let card = self.runs.iter().find_map(|r| r.data.as_ref());
+        card.map_or(&[], |c| &c.classes)
+    }
+
     /// A quantity of the steps, averaged over stretches of steps and over the runs.
     pub(super) fn steps(&self, value: impl Fn(&StepRecord) -> f64) -> Curve {
         let stretch = |run: &Recorded| -> Vec<(f64, f64)> {
@@ -78,9 +93,13 @@ impl Series<'_> {
             run.steps
                 .chunks(size)
                 .map(|part| {
-                    let sum: f64 = part.iter().map(&value).sum();
-                    let middle = part[part.len() / 2].step;
-                    (middle as f64, sum / part.len() as f64)
+                    // The accuracy of labels is not known where no true class is.
+                    let known: Vec<f64> = part.iter().map(&value).filter(|v| !v.is_nan()).collect();
+                    let middle = part[part.len() / 2].step as f64;
+                    match known.len() {
+                        0 => (middle, f64::NAN),
+                        n => (middle, known.iter().sum::<f64>() / n as f64),
+                    }
                 })
                 .collect()
         };

@@ -31,9 +31,12 @@ pub struct Row {
     pub name: String,
     /// Final test errors in percent, one per run, by seed.
     pub errors: Vec<f64>,
-    /// Mean share of the unlabeled examples allocated at the end, in percent.
+    /// Runs that have ended; fewer have an error where there is nothing to measure it on.
+    pub finished: usize,
+    /// Mean share of the unlabeled examples allocated at the end, in percent: of all of them where the method knows, else of the
+    /// batches of the last tenth of training.
     pub allocated: f64,
-    /// Mean accuracy of the labels allocated in the last tenth of training, in percent.
+    /// Mean accuracy of the labels allocated in the last tenth of training, in percent; NaN where no true class is known.
     pub label_accuracy: f64,
     /// Mean seconds of training.
     pub seconds: f64,
@@ -54,26 +57,57 @@ pub fn compare(runs: &[Recorded]) -> Vec<Row> {
             let summaries = || done.iter().filter_map(|r| r.summary.as_ref());
             let tail = |r: &&Recorded, value: &dyn Fn(&crate::trainer::StepRecord) -> f64| {
                 let part = &r.steps[r.steps.len() - r.steps.len().div_ceil(10)..];
-                mean(part.iter().map(value).collect())
+                mean(part.iter().map(value).filter(|v| !v.is_nan()).collect())
+            };
+            let at_end = |r: &&Recorded| match (r.classes.last(), r.steps.last()) {
+                (Some(trace), Some(last)) if trace.scaling.is_some() => last.allocated,
+                _ => tail(r, &|s| s.allocated),
             };
             Row {
                 name: series.name.clone(),
-                errors: summaries().map(|s| 100.0 * (1.0 - s.accuracy)).collect(),
-                allocated: mean(
-                    done.iter()
-                        .map(|r| 100.0 * tail(r, &|s| s.allocated))
-                        .collect(),
-                ),
-                label_accuracy: mean(
-                    done.iter()
-                        .map(|r| 100.0 * tail(r, &|s| s.label_accuracy))
-                        .collect(),
-                ),
+                errors: summaries().filter_map(|s| s.error_percent()).collect(),
+                finished: done.len(),
+                allocated: mean(done.iter().map(|r| 100.0 * at_end(r)).collect()),
+                label_accuracy: match done
+                    .iter()
+                    .all(|r| r.steps.iter().all(|s| s.label_accuracy.is_nan()))
+                {
+                    true => f64::NAN,
+                    false => mean(
+                        done.iter()
+                            .map(|r| 100.0 * tail(r, &|s| s.label_accuracy))
+                            .collect(),
+                    ),
+                },
                 seconds: mean(summaries().map(|s| s.seconds).collect()),
                 allocation: mean(summaries().map(|s| 100.0 * s.allocation_share).collect()),
             }
         })
         .collect()
+}
+
+impl Row {
+    /// Mean ± deviation of the errors, as text.
+    #[must_use]
+    pub fn error_text(&self) -> String {
+        let (mean, deviation) = mean_and_deviation(&self.errors);
+        match (self.errors.len(), self.finished) {
+            (0, 0) => "not finished".to_owned(),
+            (0, _) => "not measured".to_owned(),
+            (1, _) => format!("{mean:.2}"),
+            _ => format!("{mean:.2} ± {deviation:.2}"),
+        }
+    }
+
+    /// The accuracy of the labels, as text.
+    #[must_use]
+    pub fn label_accuracy_text(&self) -> String {
+        // Nothing allocated, or no true class known.
+        match self.label_accuracy.is_nan() || self.allocated == 0.0 {
+            true => "–".to_owned(),
+            false => format!("{:.1}", self.label_accuracy),
+        }
+    }
 }
 
 /// The comparison as a Markdown table.
@@ -84,15 +118,15 @@ pub fn markdown(rows: &[Row]) -> String {
          | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for row in rows {
-        let (mean, deviation) = mean_and_deviation(&row.errors);
         let each: Vec<String> = row.errors.iter().map(|e| format!("{e:.2}")).collect();
         out.push_str(&format!(
-            "| {} | {mean:.2} ± {deviation:.2} | {} | {} | {:.1} | {:.1} | {:.1} |\n",
+            "| {} | {} | {} | {} | {:.1} | {} | {:.1} |\n",
             row.name,
-            row.errors.len(),
+            row.error_text(),
+            row.finished,
             each.join(" "),
             row.allocated,
-            row.label_accuracy,
+            row.label_accuracy_text(),
             row.seconds
         ));
     }

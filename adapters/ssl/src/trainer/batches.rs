@@ -38,6 +38,25 @@ pub(crate) struct HostBatch {
     pub(crate) truths: Vec<u32>,
 }
 
+impl HostBatch {
+    /// Piece `at` of `pieces`: the same share of labeled, weak and strong views; `size` numbers in each.
+    pub(crate) fn piece(&self, at: usize, pieces: usize, size: usize) -> Self {
+        let range = |n: usize| n * at / pieces..n * (at + 1) / pieces;
+        let (b, u) = (self.labels.len(), self.indices.len());
+        let (labeled, unlabeled) = (range(b), range(u));
+        let views = |start: usize, rows: &std::ops::Range<usize>| {
+            self.inputs[(start + rows.start) * size..(start + rows.end) * size].iter()
+        };
+        let weak_and_strong = views(b, &unlabeled).chain(views(b + u, &unlabeled));
+        Self {
+            inputs: views(0, &labeled).chain(weak_and_strong).copied().collect(),
+            labels: self.labels[labeled].to_vec(),
+            indices: self.indices[unlabeled.clone()].to_vec(),
+            truths: self.truths[unlabeled].to_vec(),
+        }
+    }
+}
+
 /// Makes [`HostBatch`]es.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {

@@ -5,12 +5,12 @@
 //!               average.safetensors     their moving average
 //!               optimiser.safetensors   velocities
 //!               method.bin              the method's state (for SLA the whole allocator)
-//!               state.json              step, settings, seconds; length and FNV-1a sum of each file
+//!               state.json              step, settings, seconds; length and FNV-1a sum of each file, and its own
 //! ```
 //!
 //! Sampling and augmentation are functions of (seed, step), so their state is the step. A checkpoint is
 //! written beside its place and renamed once it is whole: there is never half of one. Older ones are removed
-//! only after that.
+//! only after that. Where the newest is damaged all the same, a run goes on from the one before.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use super::error::TrainError;
 use super::folder::{CHECKPOINTS, read_json, write_json, write_whole};
 use super::settings::Settings;
-use crate::nn::{Tensors, load_tensors, save_tensors};
+use crate::data::Fingerprint;
+use crate::nn::{Tensors, load_tensors, tensor_bytes};
 
 const VERSION: u32 = 1;
 const FILES: [&str; 4] = [
@@ -41,6 +42,19 @@ struct State {
     allocation_seconds: f64,
     settings: Settings,
     files: Vec<Sum>,
+    /// FNV-1a of all that is above; checkpoints of older versions have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    own: String,
+}
+
+impl State {
+    fn sum(&self) -> Result<String, serde_json::Error> {
+        let bare = Self {
+            own: String::new(),
+            ..self.clone()
+        };
+        Ok(Fingerprint::of(&serde_json::to_vec(&bare)?))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,12 +78,13 @@ pub(crate) struct Checkpoint {
     pub(crate) method: Vec<u8>,
 }
 
-fn fnv1a(bytes: &[u8]) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for &byte in bytes {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    format!("{hash:016x}")
+/// A checkpoint that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) path: PathBuf,
+    /// Why newer ones were passed over.
+    pub(crate) damaged: Vec<TrainError>,
 }
 
 impl Checkpoint {
@@ -82,24 +97,21 @@ impl Checkpoint {
             fs::remove_dir_all(&beside).map_err(TrainError::io(&beside))?;
         }
         fs::create_dir_all(&beside).map_err(TrainError::io(&beside))?;
-        for (tensors, name) in [&self.model, &self.average, &self.optimiser]
-            .into_iter()
-            .zip(FILES)
-        {
-            save_tensors(tensors, &beside.join(name))?;
+        let mut contents = Vec::with_capacity(FILES.len());
+        for tensors in [&self.model, &self.average, &self.optimiser] {
+            contents.push(tensor_bytes(tensors)?);
         }
-        write_whole(&beside.join(FILES[3]), &self.method)?;
+        contents.push(self.method.clone());
         let mut files = Vec::new();
-        for name in FILES {
-            let path = beside.join(name);
-            let bytes = fs::read(&path).map_err(TrainError::io(&path))?;
+        for (name, bytes) in FILES.into_iter().zip(&contents) {
+            write_whole(&beside.join(name), bytes)?;
             files.push(Sum {
                 name: name.to_owned(),
                 bytes: bytes.len() as u64,
-                fnv1a: fnv1a(&bytes),
+                fnv1a: Fingerprint::of(bytes),
             });
         }
-        let state = State {
+        let mut state = State {
             version: VERSION,
             step: self.step,
             seconds: self.seconds,
@@ -107,7 +119,9 @@ impl Checkpoint {
             allocation_seconds: self.allocation_seconds,
             settings: self.settings.clone(),
             files,
+            own: String::new(),
         };
+        state.own = state.sum().map_err(|e| TrainError::damaged(&beside, e))?;
         write_json(&beside.join("state.json"), &state)?;
         if place.exists() {
             fs::remove_dir_all(&place).map_err(TrainError::io(&place))?;
@@ -121,19 +135,45 @@ impl Checkpoint {
         Ok(place)
     }
 
-    /// The newest checkpoint of a run, if there is one.
-    pub(crate) fn newest(run: &Path, device: &Device) -> Result<Option<Self>, TrainError> {
-        match list(run)?.pop() {
-            Some((_, path)) => Self::read(&path, device).map(Some),
+    /// The newest checkpoint of a run that can be read, its place, and what was wrong with the newer ones.
+    ///
+    /// # Errors
+    /// Where there are checkpoints but none is whole: what is wrong with the newest.
+    pub(crate) fn newest(run: &Path, device: &Device) -> Result<Option<Found>, TrainError> {
+        let mut damaged = Vec::new();
+        for (step, path) in list(run)?.into_iter().rev() {
+            match Self::read(&path, step, device) {
+                Ok(checkpoint) => {
+                    return Ok(Some(Found {
+                        checkpoint,
+                        path,
+                        damaged,
+                    }));
+                }
+                Err(error) => damaged.push(error),
+            }
+        }
+        match damaged.into_iter().next() {
+            Some(error) => Err(error),
             None => Ok(None),
         }
     }
 
-    fn read(path: &Path, device: &Device) -> Result<Self, TrainError> {
-        let state: State = read_json(&path.join("state.json"))?;
+    fn read(path: &Path, step: u64, device: &Device) -> Result<Self, TrainError> {
+        let place = path.join("state.json");
+        let state: State = read_json(&place)?;
         if state.version != VERSION {
             let problem = format!("it has version {}, not {VERSION}", state.version);
             return Err(TrainError::damaged(path, problem));
+        }
+        if state.step != step {
+            let problem = format!("it tells of step {}, not {step}", state.step);
+            return Err(TrainError::damaged(&place, problem));
+        }
+        let sum = state.sum().map_err(|e| TrainError::damaged(&place, e))?;
+        if !state.own.is_empty() && state.own != sum {
+            let problem = format!("its sum is {sum}, not {}", state.own);
+            return Err(TrainError::damaged(&place, problem));
         }
         let mut contents = Vec::new();
         for name in FILES {
@@ -141,16 +181,19 @@ impl Checkpoint {
             let Some(sum) = state.files.iter().find(|s| s.name == name) else {
                 return Err(TrainError::damaged(path, format!("{name} is not listed")));
             };
-            let bytes = fs::read(&file).map_err(TrainError::io(&file))?;
-            if bytes.len() as u64 != sum.bytes || fnv1a(&bytes) != sum.fnv1a {
+            let bytes = fs::read(&file).map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => {
+                    TrainError::damaged(&file, "the file is missing from its checkpoint")
+                }
+                _ => TrainError::io(&file)(e),
+            })?;
+            let found = Fingerprint::of(&bytes);
+            if bytes.len() as u64 != sum.bytes || found != sum.fnv1a {
                 let problem = format!(
-                    "expected {} bytes with sum {}, found {} with {}; remove the folder {} to go on from \
-                     the checkpoint before",
+                    "expected {} bytes with sum {}, found {} with {found}",
                     sum.bytes,
                     sum.fnv1a,
                     bytes.len(),
-                    fnv1a(&bytes),
-                    path.display()
                 );
                 return Err(TrainError::damaged(&file, problem));
             }

@@ -117,6 +117,58 @@ pub enum TrainError {
         /// The value asked for.
         given: String,
     },
+    /// There is a run where a new one was to start.
+    #[error(
+        "{} holds a run already: go on with it (--resume), replace it (--overwrite), or choose another folder (--output)",
+        path.display()
+    )]
+    RunExists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another process trains in the same folder.
+    #[error("{} is in use by another process", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The data of a run are not those it was started with.
+    #[error(
+        "{} was made with other data (sum {stored}, now {given}): put the old data back, or start anew with --overwrite",
+        path.display()
+    )]
+    OtherData {
+        /// The run's folder.
+        path: PathBuf,
+        /// Sum of the data at its start.
+        stored: String,
+        /// Sum of the data now.
+        given: String,
+    },
+    /// The device asked for is not to be had.
+    #[error("{fallback}: ask for `cpu`, or for `auto` to take what is there")]
+    Device {
+        /// Why.
+        fallback: String,
+    },
+    /// A step would not fit into memory.
+    #[error(
+        "a step of {images} images through {model} needs about {} of memory and {} are free: try --batch {suggestion}, \
+         --accumulate, a smaller --ratio or a smaller --model",
+        gigabytes(*needed), gigabytes(*available)
+    )]
+    TooLarge {
+        /// Images of the step.
+        images: usize,
+        /// The network.
+        model: String,
+        /// Bytes it would take, by estimate.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+        /// A batch likely to fit.
+        suggestion: usize,
+    },
     /// A thread could not be started or ended early.
     #[error("the thread that prepares batches failed: {message}")]
     Prefetch {
@@ -140,6 +192,10 @@ pub(super) fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
         .map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 fn kept(checkpoint: Option<&Path>) -> String {

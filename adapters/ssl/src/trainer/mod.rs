@@ -14,13 +14,19 @@
 //! same. Batches are prepared ahead by [`Prefetch`]. Everything random is a function of (seed, step).
 
 mod batches;
+mod card;
 mod checkpoint;
 mod error;
 mod evaluate;
+mod events;
 mod folder;
+mod memory;
 mod model_spec;
+mod network;
 mod records;
+mod remarks;
 mod settings;
+mod step;
 mod subset;
 
 use std::path::{Path, PathBuf};
@@ -28,22 +34,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use candle_core::{Device, Tensor};
+use candle_core::Device;
 
+pub use card::{DataCard, ModelCard};
 pub use error::TrainError;
-use error::panic_message;
 pub use folder::Recorded;
+pub(crate) use folder::write_whole;
 pub use model_spec::ModelSpec;
-pub use records::{ClassRecord, Evaluation, StepRecord, Summary, Watch};
-pub use settings::{Forward, LpCheck, Rate, Settings};
+pub use network::{LabelRecord, Network, Origin, labels};
+pub use records::{Best, ClassRecord, Evaluation, Judged, Scores, StepRecord, Summary, Watch};
+pub use settings::{Forward, LpCheck, OptimiserKind, Rate, Settings};
 pub use subset::subset;
 
 use crate::augment::{AugmentError, Batcher, Policy, Prefetch};
 use crate::data::{Dataset, Shape, Split};
-use crate::methods::{Batch, Insight, Labels, Method};
-use crate::nn::ops::{cross_entropy, log_softmax, soft_cross_entropy};
-use crate::nn::optim::{Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients};
-use crate::nn::{Classifier, Mode};
+use crate::methods::Method;
+use crate::nn::optim::{AdamW, Ema, LayerDecay, LearningRate, Momentum, Optimiser, Schedule, Sgd};
+use crate::nn::{Classifier, load_tensors, tensor_bytes};
 use batches::{Batches, HostBatch, Stream};
 use checkpoint::Checkpoint;
 use folder::RunFolder;
@@ -85,7 +92,8 @@ pub struct Trainer {
     device: Device,
     model: Box<dyn Classifier>,
     average: Ema,
-    optimiser: Sgd,
+    optimiser: Optimiser,
+    layers: LayerDecay,
     rate: LearningRate,
     method: Box<dyn Method>,
     step: u64,
@@ -93,6 +101,8 @@ pub struct Trainer {
     step_seconds: f64,
     allocation_seconds: f64,
     last: Option<Evaluation>,
+    best: Option<Best>,
+    card: DataCard,
     folder: Option<RunFolder>,
     newest: Option<PathBuf>,
 }
@@ -111,14 +121,19 @@ fn network(settings: &Settings, dataset: &Dataset) -> Result<Box<dyn Classifier>
     let device = open(settings)?;
     let seed = Stream::Weights.seed(settings.seed);
     let (shape, classes) = (dataset.shape(), dataset.classes.len());
-    Ok(settings.model.build(shape, classes, seed, &device)?)
+    let model = settings.model.build(shape, classes, seed, &device)?;
+    if device.is_cpu() {
+        memory::check(settings, shape, model.parameter_count())?;
+    }
+    Ok(model)
 }
 
 impl Trainer {
-    /// Starts a run. With a folder, logs and checkpoints go there and an earlier run's are replaced.
+    /// Starts a run. With a folder, logs and checkpoints go there.
     ///
     /// # Errors
-    /// When a setting is out of range, the labels cannot be shared out, or the folder cannot be written.
+    /// When a setting is out of range, the labels cannot be shared out, the folder cannot be written or holds a run already
+    /// ([`Recorded::discard`] makes room), or a step would not fit into memory.
     pub fn new(
         settings: Settings,
         dataset: Arc<Dataset>,
@@ -139,16 +154,53 @@ impl Trainer {
         folder: Option<&Path>,
     ) -> Result<Self, TrainError> {
         let mut trainer = Self::assemble(settings, dataset, model)?;
+        if let Some(weights) = trainer.settings.init.clone() {
+            trainer.start_from(&weights)?;
+        }
         if let Some(path) = folder {
-            trainer.folder = Some(RunFolder::create(path, &trainer.settings)?);
+            let folder = RunFolder::create(path, &trainer.settings, &trainer.card)?;
+            trainer.folder = Some(folder);
         }
         Ok(trainer)
     }
 
-    /// Goes on with the run in `folder` from its newest checkpoint, or starts it if there is none.
+    /// Takes the weights of a file that fit the network by name and shape, and says which did not.
+    fn start_from(&mut self, weights: &Path) -> Result<(), TrainError> {
+        let tensors =
+            load_tensors(weights, &self.device).map_err(|e| TrainError::damaged(weights, e))?;
+        let mut own = self.model.snapshot()?;
+        let (mut taken, mut left) = (0, Vec::new());
+        for (name, tensor) in &mut own {
+            match tensors.get(name).filter(|t| t.dims() == tensor.dims()) {
+                Some(found) => {
+                    *tensor = found.to_dtype(tensor.dtype())?;
+                    taken += 1;
+                }
+                None => left.push(name.as_str()),
+            }
+        }
+        if taken == 0 {
+            let problem = "no tensor in it has the name and shape of one of the network's";
+            return Err(TrainError::damaged(weights, problem));
+        }
+        if !left.is_empty() {
+            let (some, all) = (left.join(", "), taken + left.len());
+            self.card.remarks.push(format!(
+                "{taken} of {all} tensors start from {}; drawn at random: {some}",
+                weights.display()
+            ));
+        }
+        self.model.restore(&own)?;
+        self.average = Ema::new(self.settings.ema, self.model.as_ref())?;
+        Ok(())
+    }
+
+    /// Goes on with the run in `folder` from its newest checkpoint that is whole, or starts it if there is none. With more
+    /// steps than it was started with it goes on beyond its old end, learning rate and ρ as they would be there in a run of
+    /// the new length.
     ///
     /// # Errors
-    /// As [`Trainer::new`]; also when the stored settings differ or the checkpoint is damaged.
+    /// As [`Trainer::new`]; also when the stored settings or the data differ, or no checkpoint is whole.
     pub fn resume(
         settings: Settings,
         dataset: Arc<Dataset>,
@@ -170,10 +222,20 @@ impl Trainer {
         folder: &Path,
     ) -> Result<Self, TrainError> {
         let device = open(&settings)?;
-        let Some(checkpoint) = Checkpoint::newest(folder, &device)? else {
+        let Some(found) = Checkpoint::newest(folder, &device)? else {
+            // A run that was cut off before its first checkpoint has nothing to go on from.
+            if Recorded::is_run(folder) {
+                Self::check_data(folder, &dataset)?;
+                Recorded::discard(folder)?;
+            }
             return Self::with_model(settings, dataset, model, Some(folder));
         };
-        if let Some((field, stored, given)) = checkpoint.settings.difference(&settings) {
+        let checkpoint = found.checkpoint;
+        let mut stored = checkpoint.settings.clone();
+        if settings.steps > stored.steps {
+            (stored.steps, stored.evaluate_every) = (settings.steps, settings.evaluate_every);
+        }
+        if let Some((field, stored, given)) = stored.difference(&settings) {
             return Err(TrainError::OtherSettings {
                 path: folder.to_path_buf(),
                 field,
@@ -181,6 +243,7 @@ impl Trainer {
                 given,
             });
         }
+        Self::check_data(folder, &dataset)?;
         let mut trainer = Self::assemble(settings, dataset, model)?;
         trainer.model.restore(&checkpoint.model)?;
         trainer
@@ -194,11 +257,57 @@ impl Trainer {
         trainer.seconds = checkpoint.seconds;
         trainer.step_seconds = checkpoint.step_seconds;
         trainer.allocation_seconds = checkpoint.allocation_seconds;
-        trainer.newest = checkpoint::list(folder)?.pop().map(|(_, path)| path);
-        trainer.folder = Some(RunFolder::resume(folder, checkpoint.step)?);
-        let recorded = Recorded::read(folder)?;
-        trainer.last = recorded.evaluations.into_iter().next_back();
+        trainer.newest = Some(found.path);
+        for error in &found.damaged {
+            trainer.card.remarks.push(format!(
+                "a damaged checkpoint was passed over, and its steps are done again: {error}"
+            ));
+        }
+        trainer.folder = Some(RunFolder::resume(
+            folder,
+            checkpoint.step,
+            &trainer.settings,
+        )?);
+        let evaluations = Recorded::read(folder)?.evaluations;
+        for evaluation in &evaluations {
+            trainer.better(evaluation);
+        }
+        trainer.last = evaluations.into_iter().next_back();
         Ok(trainer)
+    }
+
+    /// Refuses data that are not those of the stored run.
+    fn check_data(folder: &Path, dataset: &Dataset) -> Result<(), TrainError> {
+        let given = dataset.fingerprint();
+        match Recorded::data(folder)? {
+            Some(card) if card.fingerprint != given => Err(TrainError::OtherData {
+                path: folder.to_path_buf(),
+                stored: card.fingerprint,
+                given,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The labeled, unlabeled and validation examples that the settings choose.
+    fn draw(settings: &Settings, dataset: &Dataset) -> Result<Split, TrainError> {
+        let (train, classes) = (&dataset.train, dataset.classes.len());
+        let recipe = &settings.split;
+        let split = match (&settings.labeled, settings.long_tail) {
+            (Some(indices), _) => Split::listed(train.labels(), indices, classes)?,
+            (None, Some(tail)) => tail.draw(train, classes, recipe.labels, recipe.seed)?,
+            (None, None) => recipe.draw(train, classes)?,
+        };
+        Ok(split.hold_out(train.labels(), settings.validation, recipe.seed)?)
+    }
+
+    /// Checks settings against data as a run would, without starting one: range, split, views, network, memory.
+    ///
+    /// # Errors
+    /// What [`Trainer::new`] would fail with.
+    pub fn check(settings: &Settings, dataset: &Arc<Dataset>) -> Result<DataCard, TrainError> {
+        let model = network(settings, dataset)?;
+        Ok(Self::assemble(settings.clone(), dataset.clone(), model)?.card)
     }
 
     fn assemble(
@@ -208,12 +317,14 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         settings.validate()?;
         let device = open(&settings)?;
-        let classes = dataset.classes.len();
-        let split = settings.split.draw(&dataset.train, classes)?;
+        let split = Self::draw(&settings, &dataset)?;
         let shape = dataset.shape();
         let policy = settings.augment.clone();
         let policy = policy.unwrap_or_else(|| Policy::preset(settings.dataset, shape));
+        let mut card = DataCard::new(&dataset, &split, policy.clone());
+        card.remarks = remarks::remarks(&settings, &dataset, &split, &policy);
         let batcher = Batcher::new(shape, &dataset.normalisation, policy)?;
+        let population = split.population(dataset.train.labels(), dataset.classes.len());
         let schedule = match settings.rate {
             Rate::Cosine => Schedule::Cosine {
                 total: settings.steps,
@@ -224,12 +335,22 @@ impl Trainer {
         rate.validate()?;
         Ok(Self {
             average: Ema::new(settings.ema, model.as_ref())?,
-            optimiser: Sgd::new()
-                .momentum(Momentum::Nesterov(settings.momentum))
-                .weight_decay(settings.weight_decay),
-            method: settings
-                .method
-                .build(split.unlabeled.len(), &split.counts)?,
+            optimiser: match settings.optimiser {
+                OptimiserKind::Sgd => Optimiser::Sgd(
+                    Sgd::new()
+                        .momentum(Momentum::Nesterov(settings.momentum))
+                        .weight_decay(settings.weight_decay),
+                ),
+                OptimiserKind::Adamw => {
+                    Optimiser::AdamW(AdamW::new().weight_decay(settings.weight_decay))
+                }
+            },
+            layers: LayerDecay::new(settings.layer_decay, model.parameters()),
+            method: settings.method.build_knowing(
+                split.unlabeled.len(),
+                &split.counts,
+                population.as_deref(),
+            )?,
             split: Arc::new(split),
             rate,
             batcher,
@@ -242,9 +363,17 @@ impl Trainer {
             step_seconds: 0.0,
             allocation_seconds: 0.0,
             last: None,
+            best: None,
+            card,
             folder: None,
             newest: None,
         })
+    }
+
+    /// What the run is about, and what a reader should know about it.
+    #[must_use]
+    pub fn card(&self) -> &DataCard {
+        &self.card
     }
 
     /// Steps done.
@@ -306,6 +435,9 @@ impl Trainer {
         let mut ahead: Prefetch<Result<HostBatch, AugmentError>> =
             Prefetch::spawn(self.step, AHEAD, produce).map_err(|e| failed(e.to_string()))?;
         let steps = self.settings.steps;
+        if self.step == 0 {
+            self.look(watch)?;
+        }
         while self.step < steps {
             if stop.load(Ordering::Relaxed) {
                 self.save()?;
@@ -316,7 +448,7 @@ impl Trainer {
             let batch = ahead
                 .next()
                 .ok_or_else(|| failed("it ended early".to_owned()))??;
-            let (mut record, classes) = self.one(&batch)?;
+            let (mut record, classes) = self.take_step(&batch)?;
             record.seconds = started.elapsed().as_secs_f64();
             self.allocation_seconds += record.allocation_seconds;
             let traced = self.step.is_multiple_of(steps.div_ceil(TRACES)) || self.step + 1 == steps;
@@ -334,12 +466,7 @@ impl Trainer {
             self.compare_with_programme(ended)?;
             let aside = aside.elapsed().as_secs_f64();
             if ended || self.step.is_multiple_of(self.settings.evaluate_every) {
-                let evaluation = self.evaluate()?;
-                watch.evaluation(&evaluation);
-                if let Some(folder) = &mut self.folder {
-                    folder.evaluation(&evaluation)?;
-                }
-                self.last = Some(evaluation);
+                self.look(watch)?;
             }
             self.seconds += started.elapsed().as_secs_f64() - aside;
             if ended || self.step.is_multiple_of(self.settings.checkpoint_every) {
@@ -348,6 +475,43 @@ impl Trainer {
         }
         self.summarise()?;
         Ok(Ending::Finished)
+    }
+
+    /// Evaluates, tells and logs it, and keeps the weights if they are the best so far.
+    fn look(&mut self, watch: &mut dyn Watch) -> Result<(), TrainError> {
+        let Some(evaluation) = self.evaluate()? else {
+            return Ok(());
+        };
+        watch.evaluation(&evaluation);
+        if let Some(folder) = &mut self.folder {
+            folder.evaluation(&evaluation)?;
+        }
+        if self.better(&evaluation)
+            && let Some(folder) = &self.folder
+        {
+            folder.best(&tensor_bytes(self.average.tensors())?)?;
+        }
+        self.last = Some(evaluation);
+        Ok(())
+    }
+
+    /// Whether an evaluation is the best on the validation examples; the later of equals, which has seen more.
+    fn better(&mut self, evaluation: &Evaluation) -> bool {
+        let Some(scores) = &evaluation.validation else {
+            return false;
+        };
+        let better = self
+            .best
+            .as_ref()
+            .is_none_or(|b| scores.accuracy >= b.validation);
+        if better {
+            self.best = Some(Best {
+                step: evaluation.step,
+                validation: scores.accuracy,
+                test: (evaluation.on == Judged::Test).then_some(evaluation.accuracy),
+            });
+        }
+        better
     }
 
     /// Logs how far the allocation is from the linear programme, if it is time to; reads the method only.
@@ -366,15 +530,19 @@ impl Trainer {
         Ok(())
     }
 
-    /// The averaged network on the test examples, now.
+    /// The averaged network on the test and validation examples, now; `None` where there are neither.
     ///
     /// # Errors
     /// When the device fails.
-    pub fn evaluate(&self) -> Result<Evaluation, TrainError> {
+    pub fn evaluate(&self) -> Result<Option<Evaluation>, TrainError> {
         self.average.applied(self.model.as_ref(), |model| {
             Ok(evaluate::evaluate(
                 model,
-                &self.dataset.test,
+                (
+                    &self.dataset.test,
+                    &self.dataset.train,
+                    &self.split.validation,
+                ),
                 &self.batcher,
                 self.step,
                 &self.device,
@@ -388,7 +556,9 @@ impl Trainer {
         Summary {
             step: self.step,
             finished: self.step == self.settings.steps,
-            accuracy: self.last.as_ref().map_or(0.0, |e| e.accuracy),
+            accuracy: self.last.as_ref().map(|e| e.accuracy),
+            on: self.last.as_ref().map(|e| e.on).unwrap_or_default(),
+            best: self.best.clone(),
             parameters: self.model.parameter_count(),
             seconds: self.seconds,
             allocation_share: self.allocation_seconds / self.step_seconds.max(f64::MIN_POSITIVE),
@@ -397,10 +567,31 @@ impl Trainer {
 
     fn summarise(&mut self) -> Result<(), TrainError> {
         let summary = self.summary();
-        match &mut self.folder {
-            Some(folder) => folder.summary(&summary),
-            None => Ok(()),
-        }
+        let Some(folder) = &mut self.folder else {
+            return Ok(());
+        };
+        let (settings, card) = (&self.settings, &self.card);
+        let model = ModelCard {
+            made_by: concat!("earthmover-ssl ", env!("CARGO_PKG_VERSION")).to_owned(),
+            model: settings.model.clone(),
+            classes: card.classes.clone(),
+            shape: card.shape,
+            size: settings.size,
+            normalisation: card.normalisation.clone(),
+            dataset: settings.dataset,
+            fingerprint: card.fingerprint.clone(),
+            method: settings.method.title(),
+            labeled: card.labeled.clone(),
+            unlabeled: card.unlabeled,
+            step: self.step,
+            weights: "model.safetensors".to_owned(),
+            judged_on: summary.on,
+            scores: self.last.as_ref().and_then(|e| e.scores.clone()),
+            best: self.best.clone(),
+            remarks: card.remarks.clone(),
+        };
+        folder.model(&tensor_bytes(self.average.tensors())?, &model)?;
+        folder.summary(&summary)
     }
 
     /// Writes a checkpoint now, if the run has a folder.
@@ -432,209 +623,12 @@ impl Trainer {
             settings: self.settings.clone(),
             model,
             average: self.average.tensors().clone(),
-            optimiser: self.optimiser.snapshot(),
+            optimiser: self.optimiser.snapshot()?,
             method,
         };
         self.newest = Some(checkpoint.write(folder.path(), self.settings.keep)?);
         Ok(())
     }
-
-    /// One step.
-    fn one(&mut self, host: &HostBatch) -> Result<(StepRecord, ClassRecord), TrainError> {
-        let (b, u, k) = (host.labels.len(), host.indices.len(), self.model.classes());
-        let images = b + 2 * u;
-        let (batch, ratio) = (self.settings.batch, self.settings.ratio);
-        let memory = move |e| TrainError::of_step(e, images, batch, ratio);
-        let logits = self.forward(host).map_err(memory)?;
-        let log_probs = match &logits.weak {
-            Some(weak) => log_softmax(&weak.detach())
-                .and_then(|l| l.flatten_all()?.to_vec1::<f32>())
-                .map_err(memory)?,
-            None => Vec::new(),
-        };
-        if let Some(value) = log_probs.iter().find(|l| l.is_nan()) {
-            return Err(self.not_finite(f64::from(*value), f64::NAN, f64::NAN));
-        }
-        let batch = Batch {
-            log_probs: &log_probs,
-            indices: &host.indices,
-            classes: k,
-            step: self.step,
-            steps: self.settings.steps,
-        };
-        let labels = match u {
-            0 => Labels::none(0, k),
-            _ => self.method.label(&batch)?,
-        };
-        let weighted = labels.weighted();
-        let (mut loss, parts) = self.loss(&logits, host, &weighted).map_err(memory)?;
-        if let Some(strong) = logits.strong.as_ref().filter(|_| self.method.penalises()) {
-            let log_probs = log_softmax(strong).map_err(memory)?;
-            let values = log_probs.flatten_all().and_then(|l| l.to_vec1::<f32>());
-            let strong = Batch {
-                log_probs: &values.map_err(memory)?,
-                ..batch
-            };
-            let penalty = self.method.penalty(&strong, &labels)?;
-            // Its gradient is that of ⟨G, P⟩ with G held fixed.
-            let sum = || {
-                let g = Tensor::from_slice(&penalty.gradient, log_probs.dims(), &self.device)?;
-                &loss.0 + (log_probs.exp()? * g)?.sum_all()?
-            };
-            loss = (sum().map_err(memory)?, loss.1 + penalty.value);
-        }
-        if !loss.1.is_finite() {
-            return Err(self.not_finite(loss.1, parts.0, parts.1));
-        }
-        let mut gradients = {
-            let method = &mut self.method;
-            let mut update = || if u > 0 { method.update(&batch) } else { Ok(()) };
-            if self.device.is_cpu() {
-                update()?;
-                loss.0.backward().map_err(memory)?
-            } else {
-                let (updated, gradients) = std::thread::scope(|scope| {
-                    let beside = scope.spawn(update);
-                    let gradients = loss.0.backward();
-                    (beside.join(), gradients)
-                });
-                updated.map_err(|payload| TrainError::Labels {
-                    step: self.step,
-                    message: panic_message(&*payload),
-                })??;
-                gradients.map_err(memory)?
-            }
-        };
-        if let Some(limit) = self.settings.clip {
-            clip_gradients(self.model.parameters(), &mut gradients, limit)?;
-        }
-        let rate = self.rate.at(self.step);
-        self.optimiser
-            .step(self.model.parameters(), &gradients, rate)?;
-        self.average.update(self.model.as_ref())?;
-
-        let insight = match u {
-            0 => Insight::default(),
-            _ => self.method.insight(),
-        };
-        let (mass, shares, right) = tally(&weighted, k, &host.truths);
-        let record = StepRecord {
-            step: self.step,
-            rate,
-            labeled_loss: parts.0,
-            unlabeled_loss: parts.1,
-            allocated: insight.allocated.unwrap_or(mass),
-            label_accuracy: right,
-            iterations: insight.iterations,
-            allocation_seconds: insight.seconds,
-            seconds: 0.0,
-        };
-        let classes = ClassRecord {
-            step: self.step,
-            scaling: insight.scaling,
-            shares: insight.shares.unwrap_or(shares),
-        };
-        Ok((record, classes))
-    }
-
-    fn forward(&self, host: &HostBatch) -> candle_core::Result<Logits> {
-        let (b, u) = (host.labels.len(), host.indices.len());
-        let shape = self.dataset.shape();
-        let tensor = |rows: usize, values: &[f32]| {
-            Tensor::from_slice(values, tensor_shape(rows, shape), &self.device)
-        };
-        if u == 0 {
-            let labeled = self.model.forward(&tensor(b, &host.inputs)?, Mode::Train)?;
-            return Ok(Logits {
-                labeled,
-                weak: None,
-                strong: None,
-            });
-        }
-        let (labeled, weak, strong) = match self.settings.forward {
-            Forward::Joint => {
-                let x = tensor(b + 2 * u, &host.inputs)?;
-                let logits = self.model.forward(&x, Mode::Train)?;
-                (
-                    logits.narrow(0, 0, b)?,
-                    logits.narrow(0, b, u)?,
-                    logits.narrow(0, b + u, u)?,
-                )
-            }
-            Forward::Separate => {
-                let size = shape.size();
-                let (first, rest) = host.inputs.split_at(b * size);
-                let (weak, strong) = rest.split_at(u * size);
-                let weak = self
-                    .model
-                    .forward(&tensor(u, weak)?, Mode::TrainKeepingStatistics)?;
-                let x = Tensor::cat(&[tensor(b, first)?, tensor(u, strong)?], 0)?;
-                let logits = self.model.forward(&x, Mode::Train)?;
-                (logits.narrow(0, 0, b)?, weak, logits.narrow(0, b, u)?)
-            }
-        };
-        Ok(Logits {
-            labeled,
-            weak: Some(weak),
-            strong: Some(strong),
-        })
-    }
-
-    /// The loss with its value, and the values of its two parts.
-    #[allow(clippy::type_complexity)] // a tensor and three numbers
-    fn loss(
-        &self,
-        logits: &Logits,
-        host: &HostBatch,
-        weighted: &[f32],
-    ) -> candle_core::Result<((Tensor, f64), (f64, f64))> {
-        let y = Tensor::from_slice(&host.labels, host.labels.len(), &self.device)?;
-        let labeled = cross_entropy(&logits.labeled, &y)?.mean_all()?;
-        let labeled_value = f64::from(labeled.to_scalar::<f32>()?);
-        let Some(strong) = &logits.strong else {
-            return Ok(((labeled, labeled_value), (labeled_value, 0.0)));
-        };
-        let q = Tensor::from_slice(weighted, strong.dims(), &self.device)?;
-        let unlabeled = soft_cross_entropy(strong, &q)?.mean_all()?;
-        let unlabeled_value = f64::from(unlabeled.to_scalar::<f32>()?);
-        let lambda = self.settings.lambda;
-        let total = (labeled + (unlabeled * lambda)?)?;
-        let value = labeled_value + lambda * unlabeled_value;
-        Ok(((total, value), (labeled_value, unlabeled_value)))
-    }
-
-    fn not_finite(&self, loss: f64, labeled: f64, unlabeled: f64) -> TrainError {
-        TrainError::NotFinite {
-            step: self.step,
-            loss,
-            labeled,
-            unlabeled,
-            checkpoint: self.newest.clone(),
-        }
-    }
-}
-
-struct Logits {
-    labeled: Tensor,
-    weak: Option<Tensor>,
-    strong: Option<Tensor>,
-}
-
-/// Allocated share of a batch, of each class in it, and the part of it on the true class.
-fn tally(weighted: &[f32], k: usize, truths: &[u32]) -> (f64, Vec<f64>, f64) {
-    let mut shares = vec![0.0; k];
-    let mut right = 0.0;
-    for (row, &truth) in weighted.chunks_exact(k.max(1)).zip(truths) {
-        for (share, q) in shares.iter_mut().zip(row) {
-            *share += f64::from(*q);
-        }
-        right += f64::from(row.get(truth as usize).copied().unwrap_or(0.0));
-    }
-    let mass: f64 = shares.iter().sum();
-    let rows = truths.len().max(1) as f64;
-    shares.iter_mut().for_each(|s| *s /= rows);
-    let right = if mass > 0.0 { right / mass } else { 0.0 };
-    (mass / rows, shares, right)
 }
 
 fn tensor_shape(rows: usize, shape: Shape) -> Vec<usize> {
@@ -649,6 +643,17 @@ fn tensor_shape(rows: usize, shape: Shape) -> Vec<usize> {
 }
 
 fn open(settings: &Settings) -> Result<Device, TrainError> {
-    let name: crate::nn::DeviceName = settings.device.parse()?;
-    Ok(name.open().device)
+    use crate::nn::DeviceName;
+    if settings.device == "auto" {
+        let tried = [DeviceName::Cuda(0), DeviceName::Metal(0)].map(DeviceName::open);
+        let found = tried.into_iter().find(|c| c.fallback.is_none());
+        return Ok(found.map_or(Device::Cpu, |c| c.device));
+    }
+    let chosen = settings.device.parse::<DeviceName>()?.open();
+    match chosen.fallback {
+        None => Ok(chosen.device),
+        Some(fallback) => Err(TrainError::Device {
+            fallback: fallback.to_string().replace("; computing on the cpu", ""),
+        }),
+    }
 }

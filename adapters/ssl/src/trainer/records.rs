@@ -15,7 +15,8 @@ pub struct StepRecord {
     pub unlabeled_loss: f64,
     /// Share of the unlabeled examples with a label: of all where the method knows, else of the batch.
     pub allocated: f64,
-    /// Of the batch's allocated mass, the share on the true class. For the log only.
+    /// Of the batch's allocated mass on examples whose class is known, the share on the true one; NaN where there is none. For
+    /// the log only.
     pub label_accuracy: f64,
     /// Iterations of the allocation.
     pub iterations: usize,
@@ -25,7 +26,48 @@ pub struct StepRecord {
     pub seconds: f64,
 }
 
-/// One evaluation of the averaged network on the test examples.
+/// Which examples an evaluation is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judged {
+    /// The test examples.
+    #[default]
+    Test,
+    /// The labeled examples held out of training, where there is no test part.
+    Validation,
+}
+
+impl Judged {
+    /// As an adjective.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// How well a network does on some examples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// How many they are.
+    pub examples: usize,
+    /// Share of right answers.
+    pub accuracy: f64,
+    /// Mean cross-entropy.
+    pub loss: f64,
+    /// Mean over the classes of the share of right answers.
+    pub balanced_accuracy: f64,
+    /// Mean over the classes of 2·right/(there + predicted).
+    pub macro_f1: f64,
+    /// Share with the true class among the five most likely.
+    pub top5: f64,
+    /// Expected calibration error: mean |confidence − accuracy| over fifteen bins of confidence, weighted by their examples.
+    pub calibration_error: f64,
+}
+
+/// One evaluation of the averaged network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Steps done before it.
@@ -36,6 +78,15 @@ pub struct Evaluation {
     pub loss: f64,
     /// `confusion[truth][prediction]` in examples.
     pub confusion: Vec<Vec<u32>>,
+    /// What those three are about.
+    #[serde(default)]
+    pub on: Judged,
+    /// More figures about the same examples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Scores>,
+    /// The labeled examples held out of training, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Scores>,
 }
 
 impl Evaluation {
@@ -44,6 +95,17 @@ impl Evaluation {
     pub fn error(&self) -> f64 {
         1.0 - self.accuracy
     }
+}
+
+/// The weights that did best on the validation examples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Steps done.
+    pub step: u64,
+    /// Validation accuracy.
+    pub validation: f64,
+    /// Test accuracy at the same time, where there are test examples.
+    pub test: Option<f64>,
 }
 
 /// β and share of each class at one step.
@@ -64,14 +126,28 @@ pub struct Summary {
     pub step: u64,
     /// Whether these are all.
     pub finished: bool,
-    /// Test accuracy of the averaged network at the end.
-    pub accuracy: f64,
+    /// Accuracy of the averaged network at the end, on what it is judged by; `None` where there is nothing to judge it by.
+    pub accuracy: Option<f64>,
+    /// What that is.
+    #[serde(default)]
+    pub on: Judged,
+    /// The best weights on the way, where there are validation examples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<Best>,
     /// Parameters of the network.
     pub parameters: usize,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
     /// Share of the steps' time spent on allocation.
     pub allocation_share: f64,
+}
+
+impl Summary {
+    /// Test (or validation) error in percent.
+    #[must_use]
+    pub fn error_percent(&self) -> Option<f64> {
+        self.accuracy.map(|a| 100.0 * (1.0 - a))
+    }
 }
 
 /// Who is told while a run goes on. All methods do nothing unless written.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::error::TrainError;
 use super::model_spec::ModelSpec;
 use crate::augment::Policy;
-use crate::data::{Kind, LabeledSplit};
+use crate::data::folder::Size;
+use crate::data::{Kind, LabeledSplit, LongTail};
 use crate::methods::MethodSpec;
 
 /// How labeled, weak and strong views go through the network.
@@ -31,6 +32,33 @@ pub enum Rate {
     Cosine,
     /// Not at all.
     Constant,
+}
+
+/// What turns gradients into steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimiserKind {
+    /// Stochastic gradient descent with Nesterov momentum, as in the published experiments.
+    #[default]
+    Sgd,
+    /// Adam with decoupled weight decay.
+    Adamw,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn is_one<T: Copy + Into<f64>>(value: &T) -> bool {
+    (*value).into() == 1.0
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn single() -> u32 {
+    1
 }
 
 /// How often SLA's allocation is compared with the exact linear programme, for the log only: the run is the same
@@ -118,6 +146,31 @@ pub struct Settings {
     /// Comparison with the linear programme, if there is to be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lp: Option<LpCheck>,
+    /// The size that images of a folder are given.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub size: Size,
+    /// Training examples that keep their labels, in place of a draw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labeled: Option<Vec<usize>>,
+    /// Share of the labels held out of training, by which the best weights are chosen; 0 for none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub validation: f64,
+    /// Class sizes that fall off, for experiments with long tails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_tail: Option<LongTail>,
+    /// SGD or AdamW.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub optimiser: OptimiserKind,
+    /// Factor by which each layer learns slower than the one after it; 1 for none.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub layer_decay: f64,
+    /// Pieces in which a batch goes through the network, for memory's sake: gradients add up, batch-norm statistics are
+    /// those of the pieces.
+    #[serde(default = "single", skip_serializing_if = "is_one")]
+    pub accumulate: u32,
+    /// Weights to start from, in place of drawn ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -146,6 +199,10 @@ impl Settings {
                 self.checkpoint_every,
             ),
             ("the number of checkpoints kept", self.keep as u64),
+            (
+                "the number of pieces of a batch",
+                u64::from(self.accumulate),
+            ),
             (
                 "the number of steps between exact solves",
                 self.lp.as_ref().map_or(1, |lp| lp.every),
@@ -182,6 +239,20 @@ impl Settings {
                 });
             }
         }
+        if !(self.layer_decay > 0.0 && self.layer_decay <= 1.0) {
+            return Err(TrainError::Setting {
+                what: "the layer-wise decay of the learning rate",
+                value: self.layer_decay.to_string(),
+                rule: "above 0 and at most 1",
+            });
+        }
+        if !self.batch.is_multiple_of(self.accumulate as usize) {
+            return Err(TrainError::Setting {
+                what: "the number of pieces of a batch",
+                value: self.accumulate.to_string(),
+                rule: "a divisor of the batch",
+            });
+        }
         for &gamma in self.lp.iter().flat_map(|lp| &lp.gammas) {
             if !(gamma.is_finite() && gamma > 0.0) {
                 return Err(TrainError::Setting {
@@ -205,13 +276,18 @@ impl Settings {
             s.keep = 1;
             s.checkpoint_every = 1;
             s.lp = None;
+            s.init = None;
             serde_json::to_value(s).unwrap_or_default()
         };
         let (a, b) = (essence(self), essence(other));
         let (a, b) = (a.as_object()?, b.as_object()?);
-        a.iter().find_map(|(field, mine)| {
-            let theirs = b.get(field)?;
-            (mine != theirs).then(|| (field.clone(), mine.to_string(), theirs.to_string()))
+        // Settings at their default are not written: either side may lack one.
+        let plain = |value: Option<&serde_json::Value>| {
+            value.map_or("its default".to_owned(), ToString::to_string)
+        };
+        a.keys().chain(b.keys()).find_map(|field| {
+            let (mine, theirs) = (a.get(field), b.get(field));
+            (mine != theirs).then(|| (field.clone(), plain(mine), plain(theirs)))
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::TrainError;
 use super::settings::Settings;
-use crate::data::{Dataset, Part};
+use crate::data::{Dataset, LoadOptions, Part};
 use crate::rng::Rng;
 
 /// Loads the data of a run and keeps at most as many examples as its settings say: the same ones for every
@@ -21,7 +21,11 @@ use crate::rng::Rng;
 /// # Ok::<(), earthmover_ssl::trainer::TrainError>(())
 /// ```
 pub fn subset(settings: &Settings) -> Result<Arc<Dataset>, TrainError> {
-    let mut dataset = settings.dataset.load(&settings.data)?;
+    let options = LoadOptions {
+        size: settings.size,
+        ..LoadOptions::default()
+    };
+    let mut dataset = settings.dataset.load_with(&settings.data, options)?;
     let some = |part: &Part, most: Option<usize>, stream: u64| match most {
         Some(most) if most < part.len() => {
             let mut chosen = Rng::new(0).fork(stream).choose(part.len(), most);
@@ -36,17 +40,12 @@ pub fn subset(settings: &Settings) -> Result<Arc<Dataset>, TrainError> {
     if let Some(test) = some(&dataset.test, settings.test_examples, 1) {
         dataset.test = test;
     }
-    for (what, part) in [
-        ("the number of training examples", &dataset.train),
-        ("the number of test examples", &dataset.test),
-    ] {
-        if part.is_empty() {
-            return Err(TrainError::Setting {
-                what,
-                value: "0".to_owned(),
-                rule: "at least 1",
-            });
-        }
+    if dataset.train.is_empty() {
+        return Err(TrainError::Setting {
+            what: "the number of training examples",
+            value: "0".to_owned(),
+            rule: "at least 1",
+        });
     }
     Ok(Arc::new(dataset))
 }

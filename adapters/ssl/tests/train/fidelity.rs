@@ -126,6 +126,7 @@ fn without_bounds_the_programme_takes_the_most_confident() {
     let indices: Vec<usize> = (0..n).collect();
     let batch = Batch {
         log_probs: &log_probs,
+        labeled: &[],
         indices: &indices,
         classes: k,
         step: 0,
@@ -207,7 +208,7 @@ fn page_and_figures_show_the_comparison() {
     let (_, run) = train(&settings(MethodName::Sla, every(4)), &folder("page"));
     let (_, bare) = train(&settings(MethodName::Sla, None), &folder("bare"));
     let names = data().classes.clone();
-    let html = report::html("", std::slice::from_ref(&run), &names);
+    let html = report::html("", std::slice::from_ref(&run));
     for text in [
         "Linear programme",
         "Gap against γ",
@@ -217,7 +218,7 @@ fn page_and_figures_show_the_comparison() {
         assert!(html.contains(text), "{text}");
     }
     assert!(!html.contains("NaN"));
-    assert!(!report::html("", std::slice::from_ref(&bare), &names).contains("Linear programme"));
+    assert!(!report::html("", std::slice::from_ref(&bare)).contains("Linear programme"));
 
     assert!(figures::fidelity("", &bare).is_none());
     let programme = figures::fidelity("A & B", &run).unwrap();

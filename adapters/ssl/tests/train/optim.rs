@@ -3,7 +3,9 @@
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Tensor};
 use earthmover_ssl::nn::ops::cross_entropy;
-use earthmover_ssl::nn::optim::{Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients};
+use earthmover_ssl::nn::optim::{
+    AdamW, Ema, LearningRate, Momentum, Schedule, Sgd, clip_gradients,
+};
 use earthmover_ssl::nn::{
     Classifier, Decay, DeviceError, Init, Mode, NnError, Parameter, SmallCnn, Store, load_tensors,
     save_tensors,
@@ -243,4 +245,46 @@ fn a_checkpoint_that_does_not_fit_is_named() {
     partial.remove("norm1.running_var");
     let said = model.restore(&partial).unwrap_err().to_string();
     assert!(said.contains("norm1.running_var"), "{said}");
+}
+
+#[test]
+fn adam_follows_its_formula_and_goes_on_after_a_pause() {
+    let (g1, g2) = (wave(&[2, 3], 0.3, 2.0), wave(&[2, 3], 1.3, 0.5));
+    let still = wave(&[3], 0.0, 0.0);
+    let (rate, decay, pair) = (0.01, 0.1, Pair::new());
+    let start = pair.get("weight").var.as_detached_tensor();
+    let mut expected = start.flatten_all().unwrap().to_vec1::<f64>().unwrap();
+    let (mut m, mut v) = (vec![0.0; 6], vec![0.0; 6]);
+    let mut adam = AdamW::new().weight_decay(decay);
+    for (t, g) in [&g1, &g2, &g1].into_iter().enumerate() {
+        let g_values = g.flatten_all().unwrap().to_vec1::<f64>().unwrap();
+        for i in 0..6 {
+            m[i] = 0.9 * m[i] + 0.1 * g_values[i];
+            v[i] = 0.999 * v[i] + 0.001 * g_values[i] * g_values[i];
+            let (a, b) = (
+                m[i] / (1.0 - 0.9f64.powi(t as i32 + 1)),
+                v[i] / (1.0 - 0.999f64.powi(t as i32 + 1)),
+            );
+            expected[i] -= rate * decay * expected[i];
+            expected[i] -= rate * a / (b.sqrt() + 1e-8);
+        }
+        let gradients = pair.gradients(g, &still);
+        adam.step(pair.parameters(), &gradients, &|_| rate).unwrap();
+        // Saved and restored between any two steps.
+        let saved = adam.snapshot().unwrap();
+        adam = AdamW::new().weight_decay(decay);
+        adam.restore(pair.parameters(), &saved).unwrap();
+    }
+    assert_near(
+        "weight",
+        pair.get("weight").var.as_tensor(),
+        &expected,
+        1e-12,
+    );
+    let refused = AdamW::new().weight_decay(-1.0).step(
+        pair.parameters(),
+        &pair.gradients(&g1, &still),
+        &|_| rate,
+    );
+    assert!(refused.is_err());
 }

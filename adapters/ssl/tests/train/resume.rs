@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Tensor};
-use earthmover_ssl::data::{Dataset, digits};
+use earthmover_ssl::data::{Dataset, LabeledSplit, digits};
 use earthmover_ssl::methods::{MethodName, MethodSpec};
 use earthmover_ssl::nn::{Classifier, Init, Linear, Mode, Store};
 use earthmover_ssl::rng::Rng;
 use earthmover_ssl::trainer::{
-    Ending, ModelSpec, Recorded, Settings, StepRecord, TrainError, Trainer, Watch,
+    Ending, ModelSpec, Network, Origin, Recorded, Settings, StepRecord, TrainError, Trainer, Watch,
+    labels as trainer_labels,
 };
 
 const STEPS: u64 = 24;
@@ -178,23 +179,194 @@ fn damaged_checkpoints_and_other_settings_are_refused() {
         matches!(&refused, TrainError::OtherSettings { field, .. } if field == "learning_rate")
     );
 
+    drop(trainer);
+    // The checkpoint of step 5 is whole: whatever is wrong with that of step 7, the run goes on from there, and says so.
+    let newest = path.join("checkpoints/step-00000007");
     for name in [
         "model.safetensors",
         "average.safetensors",
         "optimiser.safetensors",
         "method.bin",
+        "state.json",
     ] {
-        let file = path.join("checkpoints/step-00000007").join(name);
+        let file = newest.join(name);
         let good = std::fs::read(&file).unwrap();
-        std::fs::write(&file, &good[..good.len() - 3]).unwrap();
-        let refused = Trainer::resume(settings.clone(), data(), &path).unwrap_err();
-        assert!(matches!(refused, TrainError::Damaged { .. }), "{refused}");
-        assert!(refused.to_string().contains(name), "{refused}");
+        for bad in [Some(&good[..good.len() - 3]), None] {
+            match bad {
+                Some(bytes) => std::fs::write(&file, bytes).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let resumed = Trainer::resume(settings.clone(), data(), &path).unwrap();
+            assert_eq!(resumed.steps_done(), 5, "{name}");
+            let told = resumed.card().remarks.join(" ");
+            assert!(told.contains(name), "{told}");
+        }
         std::fs::write(&file, &good).unwrap();
     }
-    std::fs::write(path.join("checkpoints/step-00000007/state.json"), "{").unwrap();
+    // A state that parses but was changed, and one of another step.
+    let file = newest.join("state.json");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (from, to) in [
+        ("\"seconds\": ", "\"seconds\": 1"),
+        ("\"step\": 7", "\"step\": 6"),
+    ] {
+        std::fs::write(&file, good.replacen(from, to, 1)).unwrap();
+        let resumed = Trainer::resume(settings.clone(), data(), &path).unwrap();
+        assert_eq!(resumed.steps_done(), 5);
+    }
+    std::fs::write(&file, &good).unwrap();
+    assert_eq!(
+        Trainer::resume(settings.clone(), data(), &path)
+            .unwrap()
+            .steps_done(),
+        7
+    );
+    // None is whole: the newest's fault is told.
+    std::fs::write(&file, "{").unwrap();
+    std::fs::write(path.join("checkpoints/step-00000005/state.json"), "{").unwrap();
     let refused = Trainer::resume(settings, data(), &path).unwrap_err();
-    assert!(refused.to_string().contains("state.json"), "{refused}");
+    assert!(refused.to_string().contains("step-00000007"), "{refused}");
+}
+
+#[test]
+fn a_run_is_not_replaced_shared_or_gone_on_with_on_other_data() {
+    let path = folder("guarded");
+    let settings = settings(MethodName::Sla);
+    let stop = AtomicBool::new(false);
+    let mut trainer = Trainer::new(settings.clone(), data(), Some(&path)).unwrap();
+    let mut watch = StopAfter {
+        step: 6,
+        stop: &stop,
+    };
+    trainer.run(&stop, &mut watch).unwrap();
+    // While somebody works on it, nobody else does.
+    let busy = Trainer::resume(settings.clone(), data(), &path).unwrap_err();
+    assert!(matches!(busy, TrainError::Busy { .. }), "{busy}");
+    assert!(matches!(
+        Recorded::discard(&path),
+        Err(TrainError::Busy { .. })
+    ));
+    drop(trainer);
+    let exists = Trainer::new(settings.clone(), data(), Some(&path)).unwrap_err();
+    assert!(matches!(exists, TrainError::RunExists { .. }), "{exists}");
+    let mut other = digits::load().unwrap();
+    other.classes[0] = "nought".to_owned();
+    let refused = Trainer::resume(settings.clone(), other.into(), &path).unwrap_err();
+    assert!(matches!(refused, TrainError::OtherData { .. }), "{refused}");
+    // What was meant is done, and leaves other files alone.
+    std::fs::write(path.join("notes.txt"), "mine").unwrap();
+    Recorded::discard(&path).unwrap();
+    assert!(!Recorded::is_run(&path) && path.join("notes.txt").exists());
+    Trainer::new(settings, data(), Some(&path)).unwrap();
+}
+
+#[test]
+fn a_finished_run_goes_on_beyond_its_end() {
+    let path = folder("longer");
+    let short = settings(MethodName::Sla);
+    let never = AtomicBool::new(false);
+    let mut trainer = Trainer::new(short.clone(), data(), Some(&path)).unwrap();
+    trainer.run(&never, &mut ()).unwrap();
+    drop(trainer);
+    let longer = Settings {
+        steps: STEPS + 8,
+        ..short.clone()
+    };
+    let mut trainer = Trainer::resume(longer.clone(), data(), &path).unwrap();
+    assert_eq!(trainer.steps_done(), STEPS);
+    assert_eq!(trainer.run(&never, &mut ()).unwrap(), Ending::Finished);
+    drop(trainer);
+    let recorded = Recorded::read(&path).unwrap();
+    assert_eq!(recorded.settings, longer);
+    assert_eq!(recorded.steps.len() as u64, STEPS + 8);
+    // Shorter is another run.
+    assert!(Trainer::resume(short, data(), &path).is_err());
+}
+
+#[test]
+fn weights_are_readable_by_all_who_may_read_and_tell_how_to_use_them() {
+    let path = folder("network");
+    let settings = Settings {
+        validation: 0.5,
+        split: LabeledSplit::new(40),
+        ..settings(MethodName::Sla)
+    };
+    let mut trainer = Trainer::new(settings, data(), Some(&path)).unwrap();
+    trainer.run(&AtomicBool::new(false), &mut ()).unwrap();
+    assert!(trainer.summary().best.is_some());
+    drop(trainer);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let plain = path.join("probe");
+        std::fs::write(&plain, "").unwrap();
+        let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode();
+        assert_eq!(mode(&path.join("model.safetensors")), mode(&plain));
+        let checkpoint = path.join("checkpoints/step-00000024/model.safetensors");
+        assert_eq!(mode(&checkpoint), mode(&plain));
+    }
+    let network = Network::open(&path, "cpu").unwrap();
+    assert_eq!(network.card().classes.len(), 10);
+    assert_eq!(network.card().labeled.iter().sum::<usize>(), 20);
+    let digits = data();
+    let mut rows = 0;
+    network
+        .log_probs(&digits.test, &[0, 5, 9], |indices, p| {
+            rows += indices.len();
+            for row in p.chunks(10) {
+                let sum: f32 = row.iter().map(|l| l.exp()).sum();
+                assert!((sum - 1.0).abs() < 1e-4);
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(rows, 3);
+    let labels = trainer_labels(&path, &digits, "cpu").unwrap();
+    assert_eq!(labels.len(), digits.train.len() - 20);
+    let given = labels.iter().filter(|l| l.origin == Origin::Given).count();
+    assert_eq!(given, 20);
+    assert!(
+        labels
+            .iter()
+            .all(|l| l.price.is_some() && (0.0..=1.0).contains(&l.weight))
+    );
+    // Weights of one run start another, and a network they do not fit is told.
+    let weights = path.join("model.safetensors");
+    let next = Settings {
+        init: Some(weights.clone()),
+        ..self::settings(MethodName::Supervised)
+    };
+    let started = Trainer::new(next.clone(), data(), None).unwrap();
+    assert!(started.evaluate().unwrap().is_some());
+    let other = Settings {
+        model: ModelSpec::Mlp(vec![4]),
+        ..next
+    };
+    // Only the bias of the last layer has the same name and shape.
+    let told = Trainer::new(other, data(), None).unwrap();
+    let told = told.card().remarks.join(" ");
+    assert!(told.contains("1 of 4 tensors start from"), "{told}");
+    let missing = Settings {
+        init: Some(path.join("nothing.safetensors")),
+        ..self::settings(MethodName::Supervised)
+    };
+    assert!(Trainer::new(missing, data(), None).is_err());
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_and_auto_takes_what_is() {
+    let with = |device: &str| {
+        let settings = Settings {
+            device: device.to_owned(),
+            ..settings(MethodName::Supervised)
+        };
+        Trainer::new(settings, data(), None)
+    };
+    if !candle_core::utils::cuda_is_available() {
+        assert!(matches!(with("cuda:0"), Err(TrainError::Device { .. })));
+    }
+    assert!(with("auto").is_ok());
+    assert!(with("gpu").is_err());
 }
 
 /// A network of a user's own: one linear map of the pixels.
