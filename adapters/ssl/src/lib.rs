@@ -3,6 +3,8 @@
 pub mod allocation;
 #[cfg(feature = "data")]
 pub mod augment;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "data")]
 pub mod data;
 mod error;

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use crate::data::{Dataset, Kind};
+use crate::methods::MethodSpec;
+use crate::presets;
+use crate::trainer::{ModelSpec, Settings, StepRecord, Summary, Trainer, Watch, subset};
 use clap::Args;
-use earthmover_ssl::data::{Dataset, Kind};
-use earthmover_ssl::methods::MethodSpec;
-use earthmover_ssl::presets;
-use earthmover_ssl::trainer::{ModelSpec, Settings, StepRecord, Summary, Trainer, Watch, subset};
 
-use crate::Failure;
-use crate::output::say;
-use crate::progress::{STOP, listen};
+use super::Failure;
+use super::output::say;
+use super::signal::{STOP, listen};
 
 /// Flags of `presets`.
 #[derive(Args, Clone, Debug)]
@@ -162,8 +162,8 @@ fn run(settings: Settings, dataset: Arc<Dataset>) -> Result<(Steps, Summary), Fa
     let mut steps = Steps::default();
     let stop: &AtomicBool = &STOP;
     match trainer.run(stop, &mut steps)? {
-        earthmover_ssl::trainer::Ending::Stopped => Err(Failure::Stopped),
-        earthmover_ssl::trainer::Ending::Finished => Ok((steps, trainer.summary())),
+        crate::trainer::Ending::Stopped => Err(Failure::Stopped),
+        crate::trainer::Ending::Finished => Ok((steps, trainer.summary())),
     }
 }
 

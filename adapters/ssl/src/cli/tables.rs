@@ -4,30 +4,38 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use earthmover_ssl::methods::MethodName;
-use earthmover_ssl::report::{self, figures, mean_and_deviation};
-use earthmover_ssl::trainer::{Recorded, subset};
+use crate::methods::MethodName;
+use crate::report::{self, figures, mean_and_deviation};
+use crate::trainer::{Recorded, Summary};
 
-use crate::Failure;
-use crate::experiments::{File, Planned, slug};
-use crate::output::say;
+use super::Failure;
+use super::experiments::{File, Planned, slug};
+use super::output::say;
 
-/// Writes everything: results into `place`, the page beside the runs.
-pub(crate) fn write(file: &File, plan: &[Planned], place: &Path) -> Result<(), Failure> {
+/// Writes everything: results into `place`, the page beside the runs. What an earlier table says of a run that has no result now
+/// stays.
+pub(crate) fn write(file: &File, plan: &mut [Planned], place: &Path) -> Result<(), Failure> {
+    keep_results(file, plan, &place.join("results.csv"));
+    let plan = &*plan;
     put(place, "results.csv", &csv(file, plan))?;
     put(place, "tables.md", &tables(file, plan))?;
     for (index, grid) in file.grid.iter().enumerate() {
         cost(&grid.title, plan, index);
     }
-    let done = || plan.iter().filter(|p| matches!(p.outcome, Some(Ok(_))));
+    // Of a result that an earlier table told of, the run itself may be gone.
+    let done = || {
+        let done = plan.iter().filter(|p| matches!(p.outcome, Some(Ok(_))));
+        done.filter(|p| Recorded::is_run(&p.folder))
+    };
     let Some(first) = done().next() else {
         return Ok(());
     };
-    let classes = subset(&first.settings)?.classes.clone();
+    let classes = Recorded::data(&first.folder).ok().flatten();
+    let classes = classes.map_or(Vec::new(), |card| card.classes);
     draw(file, plan, &classes, place)?;
     let folders: Vec<PathBuf> = done().map(|p| p.folder.clone()).collect();
     let page = file.output.join("report.html");
-    report::write(&file.name, &folders, &classes, &page)?;
+    report::write(&file.name, &folders, &page)?;
     say!("wrote {}", page.display());
     Ok(())
 }
@@ -44,18 +52,65 @@ fn put(place: &Path, name: &str, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Columns that say which run a line is about.
+fn key(file: &File, p: &Planned) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let s = &p.settings;
+    format!(
+        "{},{},{},{},{},{},{},{},{},{}",
+        quoted(&file.grid[p.grid].title),
+        s.dataset,
+        s.split.labels,
+        s.split.mode,
+        quoted(&p.row()),
+        s.seed,
+        s.model,
+        s.steps,
+        s.batch,
+        s.ratio
+    )
+}
+
+/// Takes results from the table that is there for runs that have failed or are missing now.
+fn keep_results(file: &File, plan: &mut [Planned], path: &Path) {
+    let Ok(text) = fs::read_to_string(path) else {
+        return;
+    };
+    for p in plan
+        .iter_mut()
+        .filter(|p| !matches!(p.outcome, Some(Ok(_))))
+    {
+        let start = format!("{},finished,", key(file, p));
+        let Some(line) = text.lines().find_map(|l| l.strip_prefix(&start)) else {
+            continue;
+        };
+        let mut fields = line.split(',').map(|f| f.parse::<f64>().ok());
+        let mut next = || fields.next().flatten();
+        let (error, seconds, share) = (next(), next(), next());
+        p.outcome = Some(Ok(Summary {
+            step: p.settings.steps,
+            finished: true,
+            accuracy: error.map(|e| 1.0 - e / 100.0),
+            on: Default::default(),
+            best: None,
+            parameters: 0,
+            seconds: seconds.unwrap_or(0.0),
+            allocation_share: share.unwrap_or(0.0),
+        }));
+    }
+}
+
 fn csv(file: &File, plan: &[Planned]) -> String {
     let mut out = String::from(
         "table,dataset,labels,split,method,seed,model,steps,batch,ratio,status,test_error_percent,seconds,allocation_share,error\n",
     );
     for p in plan {
-        let s = &p.settings;
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let none = String::new;
         let (status, error, seconds, share, message) = match &p.outcome {
             Some(Ok(m)) => (
                 "finished",
-                format!("{:.4}", 100.0 * (1.0 - m.accuracy)),
+                m.error_percent().map_or(none(), |e| format!("{e:.4}")),
                 format!("{:.1}", m.seconds),
                 format!("{:.4}", m.allocation_share),
                 none(),
@@ -65,17 +120,8 @@ fn csv(file: &File, plan: &[Planned]) -> String {
         };
         let _ = writeln!(
             out,
-            "{},{},{},{},{},{},{},{},{},{},{status},{error},{seconds},{share},{message}",
-            quoted(&file.grid[p.grid].title),
-            s.dataset,
-            s.split.labels,
-            s.split.mode,
-            quoted(&s.method.title()),
-            s.seed,
-            s.model,
-            s.steps,
-            s.batch,
-            s.ratio
+            "{},{status},{error},{seconds},{share},{message}",
+            key(file, p)
         );
     }
     out
@@ -96,7 +142,7 @@ fn of<'a>(
 fn titles<'a>(runs: impl Iterator<Item = &'a Planned>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for p in runs {
-        let title = p.settings.method.title();
+        let title = p.row();
         if !titles.contains(&title) {
             titles.push(title);
         }
@@ -111,12 +157,11 @@ fn errors<'a>(
     labels: usize,
 ) -> (Vec<f64>, usize) {
     let cell: Vec<&Planned> = runs
-        .filter(|p| p.settings.method.title() == title && p.settings.split.labels == labels)
+        .filter(|p| p.row() == title && p.settings.split.labels == labels)
         .collect();
     let errors: Vec<f64> = cell
         .iter()
-        .filter_map(|p| p.outcome.as_ref()?.as_ref().ok())
-        .map(|m| 100.0 * (1.0 - m.accuracy))
+        .filter_map(|p| p.outcome.as_ref()?.as_ref().ok()?.error_percent())
         .collect();
     let missing = cell.len() - errors.len();
     (errors, missing)
@@ -224,7 +269,9 @@ fn draw(file: &File, plan: &[Planned], classes: &[String], place: &Path) -> Resu
         }
     }
     let done = |p: &&Planned| {
-        matches!(p.outcome, Some(Ok(_))) && p.settings.method.name() == MethodName::Sla
+        matches!(p.outcome, Some(Ok(_)))
+            && p.settings.method.name() == MethodName::Sla
+            && Recorded::is_run(&p.folder)
     };
     let sla: Vec<&Planned> = plan.iter().filter(done).collect();
     let title = |p: &Planned| {
@@ -233,7 +280,7 @@ fn draw(file: &File, plan: &[Planned], classes: &[String], place: &Path) -> Resu
             "{}, {} labels, {}, seed {}",
             s.dataset,
             s.split.labels,
-            s.method.title(),
+            p.row(),
             s.seed
         )
     };

@@ -1,38 +1,27 @@
-//! A progress bar per run, and Ctrl-C.
+//! A progress bar per run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use earthmover_ssl::trainer::{Evaluation, StepRecord, Watch};
+use crate::trainer::{Evaluation, StepRecord, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output::remark;
-
-/// Set by Ctrl-C; runs look at it between steps.
-pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
-
-/// The first Ctrl-C asks for a clean stop, the second ends at once.
-pub(crate) fn listen() {
-    let handler = || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        remark!("\nstopping after this step; once more to end at once");
-    };
-    // Not being able to listen is no reason not to train.
-    let _ = ctrlc::set_handler(handler);
-}
+use super::output::{emit, is_json, say};
 
 /// Shows a run.
 pub(crate) struct Bar {
+    title: String,
     bar: ProgressBar,
     accuracy: Option<f64>,
+    last: Option<StepRecord>,
     step_seconds: f64,
 }
 
 impl Bar {
     pub(crate) fn new(title: &str, done: u64, steps: u64) -> Self {
-        let bar = ProgressBar::new(steps);
+        let bar = match is_json() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new(steps),
+        };
         let template = "{prefix} {wide_bar:.cyan/dim} {pos}/{len} {eta} left | {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
@@ -41,8 +30,10 @@ impl Bar {
         bar.set_position(done);
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
+            title: title.trim_end().to_owned(),
             bar,
             accuracy: None,
+            last: None,
             step_seconds: 0.0,
         }
     }
@@ -54,6 +45,7 @@ impl Bar {
 
 impl Watch for Bar {
     fn step(&mut self, r: &StepRecord, _steps: u64) {
+        self.last = Some(*r);
         self.step_seconds = match self.step_seconds {
             0.0 => r.seconds,
             before => 0.95 * before + 0.05 * r.seconds,
@@ -72,7 +64,36 @@ impl Watch for Bar {
         self.bar.set_position(r.step + 1);
     }
 
+    /// A line for those who see no bar.
     fn evaluation(&mut self, evaluation: &Evaluation) {
         self.accuracy = Some(evaluation.accuracy);
+        if !self.bar.is_hidden() {
+            return;
+        }
+        let (on, error) = (evaluation.on.name(), 100.0 * evaluation.error());
+        let since = self.last.map_or(String::new(), |r| {
+            format!(
+                ", loss {:.3} + {:.3}, allocated {:.0}%",
+                r.labeled_loss,
+                r.unlabeled_loss,
+                100.0 * r.allocated
+            )
+        });
+        say!(
+            "{}: step {}, {on} error {error:.2}%{since}",
+            self.title,
+            evaluation.step
+        );
+        let allocated = self.last.map(|r| r.allocated);
+        emit(&serde_json::json!({
+            "event": "evaluation",
+            "run": self.title,
+            "step": evaluation.step,
+            "on": on,
+            "error_percent": error,
+            "scores": evaluation.scores,
+            "validation": evaluation.validation,
+            "allocated": allocated,
+        }));
     }
 }
