@@ -178,7 +178,7 @@ fn what_has_no_effect_is_refused_or_said() {
 
 /// Rows of two features around two centres; class by class.
 fn points(n: usize) -> (Vec<f32>, Vec<i64>) {
-    let centre = |i: usize| if i % 2 == 0 { -2.0 } else { 2.0 };
+    let centre = |i: usize| if i.is_multiple_of(2) { -2.0 } else { 2.0 };
     let noise = |i: usize| ((i * 7919) % 101) as f32 / 101.0 - 0.5;
     let x = (0..n).flat_map(|i| [centre(i) + noise(i), centre(i) + noise(i + 50)]);
     (x.collect(), (0..n).map(|i| (i % 2) as i64).collect())

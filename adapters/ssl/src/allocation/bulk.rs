@@ -14,7 +14,9 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
-use earthmover::{Certificate, Cost, Entropic, Marginals, Problem, Progress, Real, Slack, Status};
+use earthmover::{
+    Certificate, Cost, Entropic, Marginals, Problem, Progress, Real, Sinkhorn, Slack, Status,
+};
 
 use super::Bounds;
 use super::allocator::{COST_CEILING, check_length, check_settings, check_shape, rescale};

@@ -158,6 +158,7 @@ impl Engine {
         Ok(())
     }
 
+    #[cfg(feature = "train")]
     pub(crate) fn set_solver(&mut self, solver: AllocationSolver) {
         self.settings.solver = solver;
     }
