@@ -86,6 +86,7 @@ pub use entropic::Entropic;
 pub use entropic::newton::Newton;
 pub use entropic::sinkhorn::{Epsilon, Kernel, Sinkhorn};
 pub use error::{Error, Side};
+pub use exact::assignment::{Assignment, assignment, best_assignment};
 pub use exact::shortest_paths::ShortestPaths;
 pub use exact::simplex::{NetworkSimplex, Start};
 pub use exact::{Algorithm, Exact};

@@ -195,6 +195,16 @@ impl Guard<'_> {
         }
     }
 
+    /// The same clock, for work on the way whose progress is nobody's business.
+    pub(crate) fn unseen(&self) -> Guard<'_> {
+        Guard {
+            callback: None,
+            clock: self.clock,
+            stopped: AtomicBool::new(self.is_stopped()),
+            done: AtomicU64::new(0),
+        }
+    }
+
     /// Whether a progress report would reach anybody: only then is it worth making.
     pub(crate) fn is_watched(&self) -> bool {
         self.callback.is_some()
@@ -246,6 +256,7 @@ impl fmt::Debug for Guard<'_> {
 
 /// A deadline. The bare `wasm32-unknown-unknown` has no clock: there a time limit is refused.
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+#[derive(Clone, Copy)]
 struct Clock(Option<std::time::Instant>);
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
@@ -261,6 +272,7 @@ impl Clock {
 }
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+#[derive(Clone, Copy)]
 struct Clock;
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]

@@ -40,6 +40,8 @@
 //!
 //! `cargo bench --bench exact -- --way auto,contracted,simplex` measures any shape.
 
+pub(crate) mod assignment;
+mod lists;
 mod penalised;
 pub(crate) mod repair;
 pub(crate) mod shortest_paths;
@@ -250,7 +252,12 @@ impl Exact {
                     Choice::Simplex
                 }
             }
-            Algorithm::Auto if self.simplex().goes_coarse_to_fine(problem) => Choice::Simplex,
+            Algorithm::Auto
+                if self.simplex().takes_lists(problem)
+                    || self.simplex().goes_coarse_to_fine(problem) =>
+            {
+                Choice::Simplex
+            }
             Algorithm::Auto if self.algorithm_for(rows, cols) == Algorithm::ShortestPaths => {
                 Choice::Trial(work(rows, cols))
             }

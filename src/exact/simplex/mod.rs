@@ -27,6 +27,7 @@ mod phases;
 mod pivot_budget;
 mod pricing;
 mod pruned;
+mod short_lists;
 mod start;
 mod tree;
 
@@ -62,6 +63,10 @@ pub enum Start {
     RowMinimum,
     /// Coarse to fine, for costs that know their points ([`Cost::points`]); row minimum for others.
     Multiscale,
+    /// Prices from a loose entropic solve, then shortest augmenting paths on the short list of pairs that these prices make
+    /// attractive, until no other pair is: the plan is optimal before the first pivot. For costs that know their points, with a
+    /// metric that is the same both ways, and without slack; as [`Auto`](Self::Auto) for others.
+    ShortLists,
 }
 
 /// The exact solver for transport problems of any shape: network simplex.
@@ -204,6 +209,11 @@ impl NetworkSimplex {
         let mut near = false;
         let first = if is_warm {
             start::eliminate_leaves(&mut lines, &masses, &g)
+        } else if self.takes_lists(problem)
+            && let Some(listed) = short_lists::start(&mut meter, &problem.erased(), &masses)
+        {
+            (g, near) = (listed.g, listed.near);
+            listed.plan
         } else if self.goes_coarse_to_fine(problem)
             && let Some(descent) = multiscale::descend(&mut meter, problem)
         {
@@ -219,11 +229,19 @@ impl NetworkSimplex {
 }
 
 impl NetworkSimplex {
+    pub(crate) fn takes_lists<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
+        match self.start {
+            Start::RowMinimum | Start::Multiscale => false,
+            Start::ShortLists => short_lists::are_possible(problem),
+            Start::Auto => short_lists::are_worthwhile(problem),
+        }
+    }
+
     pub(crate) fn goes_coarse_to_fine<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
         match self.start {
             Start::RowMinimum => false,
             Start::Multiscale => true,
-            Start::Auto => {
+            Start::Auto | Start::ShortLists => {
                 let shorter = problem.rows().min(problem.cols());
                 let points = problem.cost().points();
                 points.is_some_and(|p| shorter >= multiscale::worthwhile(p.dimension))

@@ -226,7 +226,7 @@ impl<T: Real> Hierarchy<'_, T> {
 
 /// Makes a forest of a plan: where an arc would close a cycle, mass is sent round it, the way that pays,
 /// until one of its arcs is empty.
-fn forest<T: Real, C: Cost<T>>(
+pub(super) fn forest<T: Real, C: Cost<T>>(
     arcs: &[(usize, usize, f64)],
     lines: &AugmentedRows<'_, T, C>,
     masses: &Masses,

@@ -1,38 +1,20 @@
 //! Pricing that passes over far columns without looking, for points in k-d order.
 //!
-//! ```text
-//! C_ij + h_j  ≥  least_distance(x_i, box of a run of columns)  +  min h over the run
-//! ```
-//!
-//! Where the right side is not below f_i no arc of row i into that run has a gain, and whole branches
-//! of the k-d tree are left out at one comparison; near the optimum hardly more than the tight columns
-//! remain. The minima of h are gathered afresh before lines are scanned. Bounds are subject to
-//! rounding, so this finds pivots, while the proof of optimality is left to the full lines.
+//! Boxes around the columns ([`Index`]) say which of them cannot have a gain. The minima of h are gathered afresh before lines are
+//! scanned.
 
 use super::augmented_rows::AugmentedRows;
 use super::pricing::Arcs;
-use crate::kernel::kd::cut;
+use crate::exact::lists::index::{Index, Room};
 use crate::{Cost, Metric, Real};
 
-/// Columns in a run at the bottom, about.
-const RUN: usize = 16;
-
-/// The columns of a cost in nested boxes.
+/// Lines whose columns are searched by boxes.
 pub(super) struct Pruned<'a, T, C> {
     lines: AugmentedRows<'a, T, C>,
-    metric: &'a dyn Metric<T>,
+    index: Index<'a, T>,
     dimension: usize,
     rows: &'a [T],
-    cols: &'a [T],
-    /// Of each run at the bottom: all first coordinates, then all second ones, and so on.
-    by_coordinate: Vec<T>,
-    depth: u32,
-    /// Boxes by depth, run `q` of depth t at 2ᵗ + q: lower and upper corner.
-    boxes: Vec<T>,
-    /// The least h in each box.
-    least: Vec<f64>,
-    stack: Vec<usize>,
-    buffer: Vec<T>,
+    room: Room<T>,
 }
 
 impl<'a, T: Real, C: Cost<T>> Pruned<'a, T, C> {
@@ -45,55 +27,16 @@ impl<'a, T: Real, C: Cost<T>> Pruned<'a, T, C> {
         rows: &'a [T],
         cols: &'a [T],
     ) -> Result<Self, AugmentedRows<'a, T, C>> {
-        let d = dimension;
-        let count = cols.len() / d;
-        let depth = (count / RUN).max(1).ilog2();
-        let mut boxes = vec![T::zero(); (2 * d) << (depth + 1)];
-        let mut by_coordinate = vec![T::zero(); cols.len()];
-        for t in 0..=depth {
-            for q in 0..1usize << t {
-                let (start, end) = (cut(count, t, q), cut(count, t, q + 1));
-                let at = ((1 << t) + q) * 2 * d;
-                for c in 0..d {
-                    let (mut low, mut high) = (T::infinity(), T::neg_infinity());
-                    for j in start..end {
-                        low = low.min(cols[j * d + c]);
-                        high = high.max(cols[j * d + c]);
-                        if t == depth {
-                            by_coordinate[start * d + c * (end - start) + j - start] =
-                                cols[j * d + c];
-                        }
-                    }
-                    (boxes[at + c], boxes[at + d + c]) = (low, high);
-                }
-            }
+        match Index::new(metric, dimension, cols) {
+            None => Err(lines),
+            Some(index) => Ok(Self {
+                lines,
+                index,
+                dimension,
+                rows,
+                room: Room::default(),
+            }),
         }
-        let all = &boxes[2 * d..4 * d];
-        let bound = metric.least_distance(&rows[..d], &all[..d], &all[d..]);
-        if bound == T::neg_infinity() {
-            return Err(lines);
-        }
-        Ok(Self {
-            lines,
-            metric,
-            dimension,
-            rows,
-            cols,
-            by_coordinate,
-            depth,
-            boxes,
-            least: vec![f64::NEG_INFINITY; 2 << depth],
-            stack: Vec::new(),
-            buffer: Vec::new(),
-        })
-    }
-
-    /// The bound for a box.
-    fn bound(&self, x: &[T], node: usize) -> f64 {
-        let d = self.dimension;
-        let corners = &self.boxes[node * 2 * d..][..2 * d];
-        let (low, high) = corners.split_at(d);
-        self.metric.least_distance(x, low, high).widen() + self.least[node]
     }
 }
 
@@ -112,11 +55,10 @@ impl<T: Real, C: Cost<T>> Arcs for Pruned<'_, T, C> {
 
     fn cheapest(&mut self, i: usize, h: &[f64], below: f64) -> (f64, usize) {
         let d = self.dimension;
-        let count = self.cols.len() / d;
+        let count = self.index.len();
         if i * d >= self.rows.len() {
             return self.lines.cheapest(i, h, below);
         }
-        let x = &self.rows[i * d..][..d];
         let mut best = (below, 0);
         if let Some(&slack) = h.get(count) {
             let r = self.lines.at(i, count) + slack;
@@ -124,46 +66,13 @@ impl<T: Real, C: Cost<T>> Arcs for Pruned<'_, T, C> {
                 best = (r, count);
             }
         }
-        self.stack.clear();
-        self.stack.push(1);
-        while let Some(node) = self.stack.pop() {
-            // `>=` would let a NaN bound hide a branch.
-            if !(self.bound(x, node) < best.0) {
-                continue;
-            }
-            if node < 1 << self.depth {
-                self.stack.extend([2 * node, 2 * node + 1]);
-                continue;
-            }
-            let q = node - (1 << self.depth);
-            let (start, end) = (cut(count, self.depth, q), cut(count, self.depth, q + 1));
-            let (points, lines) = (
-                &self.cols[start * d..end * d],
-                &self.by_coordinate[start * d..end * d],
-            );
-            self.buffer.resize(end - start, T::zero());
-            self.metric.fill_row(x, points, lines, &mut self.buffer);
-            for (j, (c, h)) in self.buffer.iter().zip(&h[start..end]).enumerate() {
-                let r = c.widen() + h;
-                if r < best.0 {
-                    best = (r, start + j);
-                }
-            }
-        }
-        best
+        let x = &self.rows[i * d..][..d];
+        let found = self.index.cheapest(x, h, best.0, &mut self.room);
+        found.unwrap_or(best)
     }
 
     fn refresh(&mut self, h: &[f64]) {
-        let count = self.cols.len() / self.dimension;
-        for q in 0..1usize << self.depth {
-            let (start, end) = (cut(count, self.depth, q), cut(count, self.depth, q + 1));
-            let least = h[start..end].iter();
-            let least = least.fold(f64::INFINITY, |a, &b| if b < a { b } else { a });
-            self.least[(1 << self.depth) + q] = least;
-        }
-        for node in (1..1usize << self.depth).rev() {
-            self.least[node] = self.least[2 * node].min(self.least[2 * node + 1]);
-        }
+        self.index.refresh(h);
     }
 }
 
