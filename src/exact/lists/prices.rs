@@ -13,7 +13,7 @@
 use crate::cost::Clusters;
 use crate::problem::{Erased, check};
 use crate::solver::Guard;
-use crate::sweep::DualPoint;
+use crate::sweep::{DualPoint, Law};
 use crate::{Cost, Entropic, Marginals, Metric, PointCloud, Problem, Real};
 
 /// How well the entropic plan has to meet its marginals.
@@ -73,7 +73,7 @@ pub(in crate::exact) fn of_clusters<T: Real>(
         slack: f64::NEG_INFINITY,
     };
     let mut g = vec![0.0; towards.rows()];
-    point.row_potentials(&towards, &vec![1.0; g.len()], &mut g);
+    point.row_potentials(&towards, &Law::EXACT, &vec![1.0; g.len()], &mut g);
     g.iter().all(|g| g.is_finite()).then_some(g)
 }
 
