@@ -66,6 +66,10 @@ pub enum Start {
     /// Prices from a loose entropic solve, then shortest augmenting paths on the short list of pairs that these prices make
     /// attractive, until no other pair is: the plan is optimal before the first pivot. For costs that know their points, with a
     /// metric that is the same both ways, and without slack; as [`Auto`](Self::Auto) for others.
+    ///
+    /// Never chosen by itself: it suits squared distances of evenly spread clouds of equal masses in many dimensions. Measured,
+    /// seconds on two cores, multiscale / lists, normal clouds: n = 4,000, d = 10: 4.6 / 0.55; 3,000, d = 30: 9.0 / 0.44; but tight
+    /// clusters, 4,000, d = 10: 0.8 / 3.8, and heavy tails, 2,000, d = 5: 0.5 / 3.3.
     ShortLists,
 }
 
@@ -231,9 +235,8 @@ impl NetworkSimplex {
 impl NetworkSimplex {
     pub(crate) fn takes_lists<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> bool {
         match self.start {
-            Start::RowMinimum | Start::Multiscale => false,
+            Start::RowMinimum | Start::Multiscale | Start::Auto => false,
             Start::ShortLists => short_lists::are_possible(problem),
-            Start::Auto => short_lists::are_worthwhile(problem),
         }
     }
 

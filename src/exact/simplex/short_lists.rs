@@ -7,16 +7,12 @@ use super::augmented_rows::AugmentedRows;
 use super::multiscale::{forest, worthwhile};
 use super::pivot_budget::PivotBudget;
 use super::start::{Hands, Masses, Plan};
-use crate::cost::Clusters;
-use crate::cost::Points;
+use crate::cost::{Clusters, Points};
 use crate::exact::lists::nearby::Nearby;
 use crate::exact::lists::scan::Scan;
 use crate::exact::lists::{Found, Outcome, prices, rounds};
 use crate::problem::Erased;
 use crate::{Cost, Problem, Real};
-
-/// Sides shorter than this are solved by pivots in no time.
-const LEAST: usize = 1024;
 
 /// What the lists found.
 pub(super) struct Start {
@@ -24,33 +20,6 @@ pub(super) struct Start {
     pub(super) g: Vec<f64>,
     /// Whether plan and prices should be optimal.
     pub(super) near: bool,
-}
-
-/// Whether lists are the fast way: as many points on both sides, all of the same mass. Then mass flows along separate pairs, and
-/// a search for a way ends where they do. With other masses the pairs that carry some are one large tree, through all of
-/// which a search wanders at no cost.
-pub(super) fn are_worthwhile<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> bool {
-    let marginals = problem.marginals();
-    let (a, b) = (marginals.rows(), marginals.cols());
-    let alike = |masses: &[f64]| masses.iter().all(|m| *m == masses[0]);
-    a.len() >= LEAST
-        && a.len() == b.len()
-        && alike(a)
-        && alike(b)
-        && are_possible(problem)
-        && problem.cost().points().is_some_and(is_quadratic)
-}
-
-/// Whether costs grow like the square of how far points are apart: smooth prices are then good ones. Those of distances
-/// themselves have kinks, and neighbours tie.
-fn is_quadratic<T: Real>(points: Points<'_, T>) -> bool {
-    let zero = vec![T::zero(); points.dimension];
-    let [one, two] = [1.0, 2.0].map(|x| {
-        let mut along = zero.clone();
-        along[0] = T::narrow(x);
-        points.metric.distance(&zero, &along).widen()
-    });
-    one > 0.0 && two == 4.0 * one
 }
 
 /// Whether lists can be made at all.
