@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use earthmover::{
-    ShortestPaths, Dense, Entropic, Epsilon, Error, Exact, Marginals, NetworkSimplex, Newton, Problem,
-    Progress, Real, Sinkhorn, Slack, Solution, Start, Status, Algorithm,
+    Algorithm, Dense, Entropic, Epsilon, Error, Exact, Marginals, NetworkSimplex, Newton, Problem,
+    Progress, Real, ShortestPaths, Sinkhorn, Slack, Solution, Start, Status,
 };
 
 use crate::{LONGEST, came_to, readable};
@@ -264,7 +264,11 @@ impl Question {
             factor: 4.0,
         };
         let start = [Start::Auto, Start::RowMinimum, Start::Multiscale][usize::from(taste) % 3];
-        let way = [Algorithm::Auto, Algorithm::NetworkSimplex, Algorithm::ShortestPaths][usize::from(taste / 3) % 3];
+        let way = [
+            Algorithm::Auto,
+            Algorithm::NetworkSimplex,
+            Algorithm::ShortestPaths,
+        ][usize::from(taste / 3) % 3];
         match self.solver {
             0 if taste & 1 == 0 => {
                 entropic!(Sinkhorn::new(epsilon).acceleration(usize::from(taste >> 4)))

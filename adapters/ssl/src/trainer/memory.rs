@@ -10,7 +10,8 @@
 //! ```
 //!
 //! and about half as much again in gradients and temporaries; weights count six times (themselves, gradient, velocity, average, a
-//! copy to evaluate or save, one more of Adam's). Measured peaks are within a third of that.
+//! copy to evaluate or save, one more of Adam's). It is an
+//! estimate: nobody has compared it with many measured peaks.
 
 use super::error::TrainError;
 use super::model_spec::ModelSpec;
