@@ -201,7 +201,7 @@ fn large_clouds_of_equal_masses_are_listed() {
             assert!(cut.iterations() <= most && cut.certificate().violation <= 1e-12);
             assert!(cut.objective() >= optimum * (1.0 - 1e-12));
         }
-        let stopped = Exact::new().on_progress(|_| ControlFlow::Break(()));
+        let stopped = exact.clone().on_progress(|_| ControlFlow::Break(()));
         let stopped = stopped.solve(&problem).unwrap();
         assert_eq!(stopped.status(), Status::Stopped);
         assert!(stopped.certificate().violation <= 1e-12);

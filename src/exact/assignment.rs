@@ -33,7 +33,7 @@ pub struct Assignment {
 /// # Examples
 /// ```
 /// use earthmover::{Dense, assignment};
-/// let cost = Dense::new(&[4.0, 1.0, 3.0, 2.0, 0.0, 5.0], 2, 3)?;
+/// let cost = Dense::new(&[4.0, 1.0, 3.0, 2.0, 0.5, 5.0], 2, 3)?;
 /// let found = assignment(&cost)?;
 /// assert_eq!(found.partners, [Some(1), Some(0)]);
 /// assert_eq!(found.value, 3.0);
@@ -51,7 +51,7 @@ pub fn assignment<T: Real, C: Cost<T>>(cost: &C) -> Result<Assignment, Error> {
 /// # Examples
 /// ```
 /// use earthmover::{Dense, best_assignment};
-/// let gain = Dense::new(&[4.0, 1.0, 3.0, 2.0, 0.0, 5.0], 2, 3)?;
+/// let gain = Dense::new(&[4.0, 1.0, 3.0, 2.0, 0.5, 5.0], 2, 3)?;
 /// let found = best_assignment(&gain)?;
 /// assert_eq!(found.partners, [Some(0), Some(2)]);
 /// assert_eq!(found.value, 9.0);
