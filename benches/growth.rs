@@ -1,6 +1,7 @@
 //! How cost grows: time and memory of a solve against the size of the problem, with the fitted exponent.
 //!
-//! `cargo bench --bench growth` prints the record's table; `-- quick` leaves the largest sizes out. Time is
+//! `cargo bench --bench growth` prints the record's table; `-- quick` leaves the largest sizes out, `-- structures` measures lines,
+//! slices, grids and Gromov–Wasserstein instead. Time is
 //! the best of three, memory the peak of what the solve allocates beside the cost it was given. Answers are
 //! held against their certificates.
 #![allow(
@@ -14,7 +15,8 @@
 use std::time::Instant;
 
 use earthmover::{
-    Cost, Dense, Entropic, Exact, Marginals, PointCloud, Problem, Real, Solver, SquaredEuclidean,
+    Cost, Dense, Entropic, Exact, Grid, GromovProblem, GromovWasserstein, Marginals, PointCloud,
+    Problem, Real, Relations, Sinkhorn, Sliced, Solver, SquaredEuclidean, line,
 };
 
 use earthmover_testkit::{Counting, Rng, distances, label_allocation, peak};
@@ -35,6 +37,9 @@ fn main() {
         let kept = sizes.iter().copied();
         kept.filter(|&n| !quick || n <= most).collect()
     };
+    if std::env::args().any(|a| a == "structures") {
+        return structures(up_to);
+    }
     let tall = up_to(100_000, &[1_000, 10_000, 100_000, 1_000_000]);
     let square = up_to(2_000, &[500, 1_000, 2_000, 4_000, 8_000]);
     row("label allocation k = 10, entropic, 1e-2, f32", &tall, |n| {
@@ -102,6 +107,116 @@ fn main() {
         let problem = Problem::new(cloud, Marginals::uniform(n, n).unwrap());
         solve(&problem.unwrap(), &Exact::new(), 1e-12)
     });
+}
+
+/// What has a way of its own. Of a grid n is the number of cells.
+fn structures(up_to: impl Fn(usize, &[usize]) -> Vec<usize>) {
+    let samples = up_to(100_000, &[10_000, 100_000, 1_000_000, 4_000_000]);
+    row("line, W₂ of n + n samples", &samples, |n| {
+        let mut rng = Rng(5);
+        let (x, y) = (rng.units(n), rng.units(n));
+        measure(|| assert!(line::distance(&x, &y, 2.0).unwrap() < 0.1))
+    });
+    let points = up_to(10_000, &[1_000, 10_000, 100_000]);
+    row("sliced, d = 10, 100 projections", &points, |n| {
+        let mut rng = Rng(6);
+        let (x, y) = (rng.units(10 * n), rng.units(10 * n));
+        measure(|| assert!(Sliced::new().distance(&x, &y, 10).unwrap().value < 0.1))
+    });
+    let squares = up_to(16_384, &[4_096, 16_384, 65_536, 262_144]);
+    let side = |n: usize, d: f64| (n as f64).powf(1.0 / d).round() as usize;
+    row("image of n cells, ε = 0.01, 1e-4", &squares, |n| {
+        on_grid(
+            &[side(n, 2.0); 2],
+            &Sinkhorn::new(0.01).tolerance(1e-4),
+            true,
+        )
+    });
+    row("image of n cells, ε = 1e-6, 20 sweeps", &squares, |n| {
+        on_grid(
+            &[side(n, 2.0); 2],
+            &Sinkhorn::new(1e-6).max_iterations(20),
+            false,
+        )
+    });
+    let cubes = up_to(32_768, &[4_096, 32_768, 262_144]);
+    row("cube of n cells, ε = 0.01, 1e-4", &cubes, |n| {
+        on_grid(
+            &[side(n, 3.0); 3],
+            &Sinkhorn::new(0.01).tolerance(1e-4),
+            true,
+        )
+    });
+    let clouds = up_to(1_000, &[250, 500, 1_000, 2_000, 4_000, 8_000]);
+    row(
+        "Gromov–Wasserstein, points d = 3, no tables",
+        &clouds,
+        |n| {
+            let (x, y) = turned(n);
+            let problem = GromovProblem::new(
+                Relations::points(&x, 3).unwrap(),
+                Relations::points(&y, 3).unwrap(),
+                Marginals::uniform(n, n).unwrap(),
+            );
+            let problem = problem.unwrap();
+            measure(|| {
+                let solution = GromovWasserstein::new().solve(&problem).unwrap();
+                assert!(solution.status().is_converged() && solution.value() < 1.0);
+            })
+        },
+    );
+}
+
+/// A cloud, and the same turned and shaken.
+fn turned(n: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut rng = Rng(7);
+    let x: Vec<f64> = (0..3 * n).map(|_| rng.normal()).collect();
+    let turn = |p: &[f64]| [0.6 * p[0] - 0.8 * p[1], 0.8 * p[0] + 0.6 * p[1], p[2]];
+    let y = x.chunks_exact(3).flat_map(turn);
+    let y = y.map(|v| v + 0.05 * rng.normal()).collect();
+    (x, y)
+}
+
+/// Two blobs on a grid of the unit square or cube.
+fn on_grid(sides: &[usize], solver: &Sinkhorn, to_the_end: bool) -> Taken {
+    let cells: usize = sides.iter().product();
+    let blob = |middle: f64| -> Vec<f64> {
+        let place = |cell: usize| {
+            let mut rest = cell;
+            let square = |&side: &usize| {
+                let x = (rest % side) as f64 / side as f64 - middle;
+                rest /= side;
+                x * x
+            };
+            (-20.0 * sides.iter().map(square).sum::<f64>()).exp()
+        };
+        (0..cells).map(place).collect()
+    };
+    let marginals = Marginals::normalised(&blob(0.35), &blob(0.6)).unwrap();
+    let problem = Problem::new(Grid::unit(sides).unwrap(), marginals).unwrap();
+    measure(|| {
+        let solution = solver.solve(&problem).unwrap();
+        assert!(solution.status().is_converged() || !to_the_end);
+        let proof = solution.certificate();
+        assert!(proof.dual <= proof.primal && proof.primal < 3.0);
+    })
+}
+
+/// Best of three, once where that takes more than a second, and the peak of the memory one allocates.
+fn measure(work: impl Fn()) -> Taken {
+    let (mut seconds, mut bytes) = (f64::INFINITY, 0);
+    for _ in 0..3 {
+        let start = Instant::now();
+        bytes = peak(&work);
+        seconds = seconds.min(start.elapsed().as_secs_f64());
+        if seconds > 1.0 {
+            break;
+        }
+    }
+    Taken {
+        seconds,
+        bytes: bytes as f64,
+    }
 }
 
 fn narrow<T: Real>(numbers: &[f64]) -> Vec<T> {

@@ -12,6 +12,7 @@
 use crate::barycenter::Parts;
 use crate::cost::Copied;
 use crate::entropic::probe::CostProbe;
+use crate::exact::offsets::Offsets;
 use crate::exact::repair::repair;
 use crate::exact::simplex::stranded;
 use crate::loss::gradient::{Sides, point_gradients};
@@ -19,11 +20,12 @@ use crate::loss::implicit::pull_back;
 use crate::loss::value::Lines;
 use crate::loss::{Comparison, Cotangent, Divergence, PullBack};
 use crate::problem::Erased;
+use crate::problem::whole::Whole;
 use crate::solution::Answer;
 use crate::solution::certificate::{Certificate, Deficient, Repaired, certify};
 use crate::solution::operator::Operator;
 use crate::solution::plan::Representation;
-use crate::sweep::{Backend, Curvature, GridSweeps};
+use crate::sweep::{Backend, Curvature, GridSweeps, PairSweeps};
 use crate::{
     Barycenter, Cost, Entropic, Entry, Error, Exact, Marginals, NetworkSimplex, Newton, Potentials,
     Real, ShortestPaths, Sinkhorn,
@@ -119,8 +121,13 @@ pub trait Compiled: Sized + 'static {
         count: usize,
     ) -> Vec<Entry>;
 
-    /// Potentials less what belongs to the reference, and sums, of every line.
-    fn lines(problem: &Erased<'_, Self>, potentials: &Potentials, shape: &Representation) -> Lines;
+    /// Potentials less what belongs to the reference, and sums, of every line, with the gradients of points where they are wanted.
+    fn lines(
+        problem: &Erased<'_, Self>,
+        potentials: &Potentials,
+        shape: &Representation,
+        wanted: Option<Sides>,
+    ) -> Lines;
 
     /// The gradient of the value with respect to both clouds, row points first; `None` where the cost has none or its metric no
     /// derivative.
@@ -177,6 +184,19 @@ fn copied<T: Real>(
     }
 }
 
+/// Answers the question on all rows, where a team holds them and every member needs the whole.
+fn together<T: Real>(
+    problem: &Erased<'_, T>,
+    what: &'static str,
+    solve: impl FnOnce(&Erased<'_, T>) -> Result<Answer, Error>,
+) -> Result<Answer, Error> {
+    let Some((whole, shard)) = Whole::gather(problem, what)?.zip(problem.cost().shard()) else {
+        return solve(problem);
+    };
+    let answer = solve(&whole.problem()?.erased())?;
+    Ok(answer.of_rows(shard.rows()))
+}
+
 fn row_potentials<T: Real>(
     problem: &Erased<'_, T>,
     potentials: &Potentials,
@@ -186,10 +206,10 @@ fn row_potentials<T: Real>(
     let masses = problem.marginals();
     let point = potentials.dual_point(epsilon, masses.slack());
     let mut rows = vec![0.0; problem.rows()];
-    if let Some(grid) = problem.cost().grid()
-        && !masses.is_relaxed()
-    {
+    let law = masses.row_law().lifted(lift);
+    if let Some(grid) = problem.cost().grid() {
         let mut sweeps = GridSweeps::new(grid, masses.rows());
+        sweeps.obey(&law);
         let swept = sweeps.sweep(&point, &mut vec![0.0; problem.cols() + 1]);
         if swept
             .and_then(|()| sweeps.row_potentials(&mut rows))
@@ -198,7 +218,17 @@ fn row_potentials<T: Real>(
             return rows;
         }
     }
-    let law = masses.row_law().lifted(lift);
+    if let Some(pairs) = problem.cost().pairs() {
+        let mut sweeps = PairSweeps::new(pairs, problem.cols(), masses.rows());
+        sweeps.obey(&law);
+        let swept = sweeps.sweep(&point, &mut vec![0.0; problem.cols() + 1]);
+        if swept
+            .and_then(|()| sweeps.row_potentials(&mut rows))
+            .is_ok()
+        {
+            return rows;
+        }
+    }
     point.row_potentials(problem.cost(), &law, masses.rows(), &mut rows);
     rows
 }
@@ -221,9 +251,15 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                copied(problem, solver.budget, |p| {
-                    Ok(solver.answer(p, start)?.into_answer())
-                })
+                let solve = |problem: &Erased<'_, Self>| {
+                    copied(problem, solver.memory_budget, |p| {
+                        Ok(solver.answer(p, start)?.into_answer())
+                    })
+                };
+                if solver.transposes(problem) {
+                    return together(problem, "Newton's method on these columns", solve);
+                }
+                solve(problem)
             }
 
             fn entropic(
@@ -231,9 +267,15 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                copied(problem, solver.budget(problem), |p| {
-                    Ok(solver.answer(p, start)?.into_answer())
-                })
+                let solve = |problem: &Erased<'_, Self>| {
+                    copied(problem, solver.budget(problem), |p| {
+                        Ok(solver.answer(p, start)?.into_answer())
+                    })
+                };
+                if solver.transposes(problem) {
+                    return together(problem, "a problem of more columns than rows", solve);
+                }
+                solve(problem)
             }
 
             fn network_simplex(
@@ -241,7 +283,14 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                together(problem, "an exact answer", |problem| {
+                    match Offsets::of(problem) {
+                        Some(apart) => {
+                            apart.answer(problem, start, |p, start| f64::network_simplex(solver, p, start))
+                        }
+                        None => Ok(solver.answer(problem, start)?.into_answer()),
+                    }
+                })
             }
 
             fn shortest_paths(
@@ -249,7 +298,14 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                Ok(solver.answer(problem, start)?.into_answer())
+                together(problem, "an exact answer", |problem| {
+                    match Offsets::of(problem) {
+                        Some(apart) => {
+                            apart.answer(problem, start, |p, start| f64::shortest_paths(solver, p, start))
+                        }
+                        None => Ok(solver.answer(problem, start)?.into_answer()),
+                    }
+                })
             }
 
             fn exact(
@@ -257,8 +313,13 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 start: Option<&Potentials>,
             ) -> Result<Answer, Error> {
-                copied(problem, solver.budget(problem), |p| {
-                    Ok(solver.answer(p, start)?.into_answer())
+                together(problem, "an exact answer", |problem| {
+                    if let Some(apart) = Offsets::of(problem) {
+                        return apart.answer(problem, start, |p, start| f64::exact(solver, p, start));
+                    }
+                    copied(problem, solver.budget(problem), |p| {
+                        Ok(solver.answer(p, start)?.into_answer())
+                    })
                 })
             }
 
@@ -328,8 +389,9 @@ macro_rules! compiled {
                 problem: &Erased<'_, Self>,
                 potentials: &Potentials,
                 shape: &Representation,
+                wanted: Option<Sides>,
             ) -> Lines {
-                Lines::new(problem, potentials, shape)
+                Lines::new(problem, potentials, shape, wanted)
             }
 
             fn point_gradients(

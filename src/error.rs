@@ -98,6 +98,26 @@ pub enum Error {
         /// Length given.
         found: usize,
     },
+    /// A row of compressed rows ends before it starts, or the first does not start at zero.
+    #[error(
+        "the pairs of row {row} are said to run from {start} to {end}; starts begin at 0 and never fall"
+    )]
+    Starts {
+        /// The row.
+        row: usize,
+        /// Where it starts.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
+    /// A pair is named twice where each may be named once.
+    #[error("the pair of row {row} and column {col} is named more than once")]
+    Duplicate {
+        /// Row of the pair.
+        row: usize,
+        /// Column of the pair.
+        col: usize,
+    },
     /// A row is named twice where each may be named once.
     #[error("row {index} is named more than once")]
     Repeated {
@@ -188,8 +208,8 @@ pub enum Error {
     },
     /// Points are so far apart that the costs between them could overflow.
     #[error(
-        "the points span a box whose corners are {} apart in this metric; beyond {:e} there is no room for sums: scale \
-         the points",
+        "the points span a box whose corners are {} apart in this metric; beyond {:e} there is no room for sums and \
+         squares: scale the points",
         Num(*cost), largest
     )]
     TooFar {
@@ -374,6 +394,18 @@ pub enum Error {
         /// The value found.
         value: f64,
     },
+    /// Something that every member of a team would do on all rows, which are too many to be sent round.
+    #[error(
+        "{what} needs all rows on every member of the team: {entries} entries, and at most {most} are sent round"
+    )]
+    Apart {
+        /// What was asked for.
+        what: &'static str,
+        /// Entries of the whole problem.
+        entries: usize,
+        /// As many as are sent round.
+        most: usize,
+    },
     /// A device that runs the sweeps failed.
     #[error("the {backend} backend failed: {message}")]
     Backend {
@@ -476,9 +508,179 @@ impl Error {
     }
 }
 
+/// Complaints as numbers, so that all members of a team have the same.
+impl Error {
+    /// The same complaint about rows that begin with row `first` of a larger problem.
+    #[must_use]
+    pub(crate) fn below(mut self, first: usize) -> Self {
+        match &mut self {
+            Self::Cost { row, .. } | Self::TooDear { row, .. } => *row += first,
+            Self::Mass { side, index, .. }
+            | Self::MassRange { side, index, .. }
+            | Self::Blocked { side, index, .. }
+                if *side == Side::Rows =>
+            {
+                *index += first;
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// What [`from_numbers`](Self::from_numbers) makes the same complaint of; of one that is seldom made, its words.
+    pub(crate) fn to_numbers(&self) -> Vec<f64> {
+        let at = |side: Side, index: usize| {
+            [
+                SIDES.iter().position(|s| *s == side).unwrap_or(0) as f64,
+                index as f64,
+            ]
+        };
+        match *self {
+            Self::Cost { row, col, value } => vec![1.0, row as f64, col as f64, value],
+            Self::TooDear {
+                row,
+                col,
+                value,
+                largest,
+            } => vec![2.0, row as f64, col as f64, value, largest],
+            Self::Blocked { side, index, mass } => {
+                let [side, index] = at(side, index);
+                vec![3.0, side, index, mass]
+            }
+            Self::Mass { side, index, value } => {
+                let [side, index] = at(side, index);
+                vec![4.0, side, index, value]
+            }
+            Self::MassRange {
+                side,
+                index,
+                value,
+                total,
+            } => {
+                let [side, index] = at(side, index);
+                vec![5.0, side, index, value, total]
+            }
+            Self::Infeasible { stranded, total } => vec![6.0, stranded, total],
+            Self::Unbalanced {
+                rows,
+                cols,
+                tolerance,
+            } => vec![7.0, rows, cols, tolerance],
+            Self::NoMass { side } => vec![8.0, at(side, 0)[0]],
+            ref other => {
+                let words = other.to_string();
+                core::iter::once(0.0)
+                    .chain(words.bytes().map(f64::from))
+                    .collect()
+            }
+        }
+    }
+
+    /// The complaint that [`to_numbers`](Self::to_numbers) wrote down.
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Self {
+        let side = |side: f64| SIDES[(side as usize).min(3)];
+        match *numbers {
+            [1.0, row, col, value] => Self::Cost {
+                row: row as usize,
+                col: col as usize,
+                value,
+            },
+            [2.0, row, col, value, largest] => Self::TooDear {
+                row: row as usize,
+                col: col as usize,
+                value,
+                largest,
+            },
+            [3.0, of, index, mass] => Self::Blocked {
+                side: side(of),
+                index: index as usize,
+                mass,
+            },
+            [4.0, of, index, value] => Self::Mass {
+                side: side(of),
+                index: index as usize,
+                value,
+            },
+            [5.0, of, index, value, total] => Self::MassRange {
+                side: side(of),
+                index: index as usize,
+                value,
+                total,
+            },
+            [6.0, stranded, total] => Self::Infeasible { stranded, total },
+            [7.0, rows, cols, tolerance] => Self::Unbalanced {
+                rows,
+                cols,
+                tolerance,
+            },
+            [8.0, of] => Self::NoMass { side: side(of) },
+            _ => {
+                let words: Vec<u8> = numbers.iter().skip(1).map(|b| *b as u8).collect();
+                Self::Backend {
+                    backend: "team",
+                    message: String::from_utf8_lossy(&words).into_owned(),
+                }
+            }
+        }
+    }
+}
+
+/// Sides by number.
+const SIDES: [Side; 4] = [Side::Rows, Side::Cols, Side::SlackRow, Side::SlackCol];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn complaints_travel_as_numbers() {
+        let (side, index) = (Side::Rows, 3);
+        let (row, col, value, total) = (7, 2, f64::NEG_INFINITY, 5.0);
+        for error in [
+            Error::Cost { row, col, value },
+            Error::TooDear {
+                row,
+                col,
+                value: 1e300,
+                largest: 1e250,
+            },
+            Error::Blocked {
+                side: Side::SlackCol,
+                index: 0,
+                mass: 0.25,
+            },
+            Error::Mass { side, index, value },
+            Error::MassRange {
+                side,
+                index,
+                value,
+                total,
+            },
+            Error::Infeasible {
+                stranded: 0.5,
+                total,
+            },
+            Error::Unbalanced {
+                rows: 1.0,
+                cols: 2.0,
+                tolerance: 1e-9,
+            },
+            Error::NoMass { side: Side::Cols },
+        ] {
+            assert_eq!(Error::from_numbers(&error.to_numbers()), error);
+        }
+        let moved = Error::Cost { row, col, value }.below(10);
+        assert_eq!(
+            moved,
+            Error::Cost {
+                row: 17,
+                col,
+                value
+            }
+        );
+        let words = Error::from_numbers(&Error::Repeated { index: 4 }.to_numbers());
+        assert!(words.to_string().contains("row 4 is named"));
+    }
 
     #[test]
     fn numbers_stay_short() {

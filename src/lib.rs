@@ -42,7 +42,10 @@
 //! * [`Barycenter`] and [`FreeSupport`]: the distribution nearest to several, on given cells or on points that are sought; [`Grid`] makes
 //!   images cheap.
 //! * [`GromovWasserstein`]: things that know only how they relate among themselves, matched; fused, partial, entropic.
+//! * [`loss`]: values, gradients and divergences for those who descend them; maps of new points.
+//! * [`assignment`]: the partner of each row. [`Incremental`]: rows that change a few at a time.
 //! * [`batch`]: one against many, all pairs, in parallel.
+//! * [`team`]: rows on many machines, and the same bits as on one.
 //! * [`Gaussian`] and [`Mixture`] (feature `nalgebra`): closed forms.
 //!
 //! # Features
@@ -50,6 +53,7 @@
 //! * `rayon` (default): sweeps on all cores.
 //! * `nalgebra` (default): matrices and views as costs.
 //! * `ndarray`: matrices and views of any layout as costs.
+//! * `mmap`: `.npy` files larger than memory as costs (`cost::Mapped`).
 //! * `serde`: options, marginals, potentials, certificates and [owned answers](OwnedSolution) can be written down and read
 //!   back; ±∞ survive JSON as words.
 mod barycenter;
@@ -74,17 +78,18 @@ mod sliced;
 mod solution;
 mod solver;
 pub mod sweep;
+pub mod team;
 
 pub use barycenter::{
     Barycenter, BarycenterCertificate, BarycenterSolution, FreeSupport, FreeSupportSolution,
 };
 pub use cost::{
     Cosine, Cost, Dense, Euclidean, FromFn, Grid, Manhattan, Metric, MetricFn, PointCloud,
-    Rewritable, SquaredEuclidean, Table,
+    Rewritable, Sparse, SquaredEuclidean, Table,
 };
 pub use entropic::Entropic;
 pub use entropic::newton::Newton;
-pub use entropic::sinkhorn::{Epsilon, Kernel, Sinkhorn};
+pub use entropic::sinkhorn::{Epsilon, Kernel, Sinkhorn, Swept};
 pub use error::{Error, Side};
 pub use exact::assignment::{Assignment, assignment, best_assignment};
 pub use exact::shortest_paths::ShortestPaths;

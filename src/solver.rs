@@ -10,7 +10,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::kernel::interrupt::Interrupt;
 use crate::kernel::tiles::map_ranges;
+use crate::team::Shard;
 use crate::{Cost, Error, Problem, Real, Solution};
 
 /// A way to answer a [`Problem`].
@@ -133,6 +135,22 @@ impl Watch {
         self.limit = Some(limit);
     }
 
+    /// Starts the clock of one solve of a problem, for the whole team where one holds it: if any member watches, all stop
+    /// where one of them is told to.
+    pub(crate) fn begin_over<'a>(&'a self, shard: Option<&'a Shard>) -> Result<Guard<'a>, Error> {
+        let guard = self.begin();
+        let Some(shard) = shard else {
+            return guard;
+        };
+        let guard = shard.agree(guard)?;
+        let watches = self.callback.is_some() || self.limit.is_some();
+        let any = shard.largest(f64::from(u8::from(watches)))? > 0.0;
+        Ok(Guard {
+            shard: any.then_some(shard),
+            ..guard
+        })
+    }
+
     /// Starts the clock of one solve.
     pub(crate) fn begin(&self) -> Result<Guard<'_>, Error> {
         let clock = match self.limit {
@@ -142,11 +160,86 @@ impl Watch {
         Ok(Guard {
             callback: self.callback.as_deref(),
             clock,
-            stopped: AtomicBool::new(false),
+            shard: None,
+            stopped: Arc::default(),
             done: AtomicU64::new(0),
         })
     }
 }
+
+/// Options that are a field and nothing else, as methods of a solver: `name: type` under its documentation.
+macro_rules! options {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {$(
+        $(#[$meta])*
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.$name = $name;
+            self
+        }
+    )*};
+}
+pub(crate) use options;
+
+/// How every solver is watched and stopped: `on_progress` and `time_limit`, each under its documentation, of a solver that keeps
+/// a [`Watch`].
+macro_rules! watched {
+    ($(#[$called:meta])* on_progress, $(#[$limited:meta])* time_limit $(,)?) => {
+        $(#[$called])*
+        pub fn on_progress(
+            mut self,
+            callback: impl Fn(&$crate::Progress) -> core::ops::ControlFlow<()> + Send + Sync + 'static,
+        ) -> Self {
+            self.watch.call(callback);
+            self
+        }
+
+        $(#[$limited])*
+        ///
+        /// # Errors
+        /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`](crate::Error::Option).
+        pub fn time_limit(mut self, limit: core::time::Duration) -> Self {
+            self.watch.limit(limit);
+            self
+        }
+    };
+}
+pub(crate) use watched;
+
+/// The two questions every solver answers, `solve` and `solve_from`, as shells around the body that is compiled once for each
+/// scalar, and the trait that asks the first.
+macro_rules! solves {
+    ($solver:ident by $body:ident, $(#[$cold:meta])* solve, $(#[$warm:meta])* solve_from $(,)?) => {
+        impl $solver {
+            $(#[$cold])*
+            pub fn solve<'p, T: $crate::Real, C: $crate::Cost<T>>(
+                &self,
+                problem: &'p $crate::Problem<T, C>,
+            ) -> Result<$crate::Solution<'p, T, C>, $crate::Error> {
+                let answer = T::$body(self, &problem.erased(), None)?;
+                Ok($crate::Solution::of(problem, answer))
+            }
+
+            $(#[$warm])*
+            pub fn solve_from<'p, T: $crate::Real, C: $crate::Cost<T>>(
+                &self,
+                problem: &'p $crate::Problem<T, C>,
+                start: &$crate::Potentials,
+            ) -> Result<$crate::Solution<'p, T, C>, $crate::Error> {
+                let answer = T::$body(self, &problem.erased(), Some(start))?;
+                Ok($crate::Solution::of(problem, answer))
+            }
+        }
+
+        impl<T: $crate::Real> $crate::Solver<T> for $solver {
+            fn solve<'p, C: $crate::Cost<T>>(
+                &self,
+                problem: &'p $crate::Problem<T, C>,
+            ) -> Result<$crate::Solution<'p, T, C>, $crate::Error> {
+                self.solve(problem)
+            }
+        }
+    };
+}
+pub(crate) use solves;
 
 /// A callback cannot be written down; a time limit can.
 #[cfg(feature = "serde")]
@@ -179,7 +272,9 @@ impl fmt::Debug for Watch {
 pub(crate) struct Guard<'a> {
     callback: Option<&'a Callback>,
     clock: Option<Clock>,
-    stopped: AtomicBool,
+    /// Those who are to agree on stopping.
+    shard: Option<&'a Shard>,
+    stopped: Arc<AtomicBool>,
     /// The largest share done that was reported, as bits: of numbers from 0 to 1 the larger has the larger bits.
     done: AtomicU64,
 }
@@ -190,17 +285,8 @@ impl Guard<'_> {
         Guard {
             callback: None,
             clock: None,
-            stopped: AtomicBool::new(false),
-            done: AtomicU64::new(0),
-        }
-    }
-
-    /// The same clock, for work on the way whose progress is nobody's business.
-    pub(crate) fn unseen(&self) -> Guard<'_> {
-        Guard {
-            callback: None,
-            clock: self.clock,
-            stopped: AtomicBool::new(self.is_stopped()),
+            shard: None,
+            stopped: Arc::default(),
             done: AtomicU64::new(0),
         }
     }
@@ -221,7 +307,11 @@ impl Guard<'_> {
             let done = f64::from_bits(before.max(done));
             call(&Progress { done, ..*progress }).is_break()
         };
-        let stop = self.is_late() || self.callback.is_some_and(report);
+        let mut stop = self.is_late() || self.callback.is_some_and(report);
+        if let Some(shard) = self.shard {
+            let told = shard.largest(f64::from(u8::from(stop)));
+            stop = told.map_or(true, |told| told > 0.0);
+        }
         if stop {
             self.stopped.store(true, Ordering::Relaxed);
         }
@@ -230,10 +320,29 @@ impl Guard<'_> {
 
     /// Whether it is time to stop, by the clock or because somebody has asked to before; asks nobody.
     pub(crate) fn is_over(&self) -> bool {
-        if !self.is_stopped() && self.is_late() {
+        if !self.is_stopped() && self.shard.is_none() && self.is_late() {
             self.stopped.store(true, Ordering::Relaxed);
         }
         self.is_stopped()
+    }
+
+    /// The same question, for long work that knows nothing of guards.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        // Clocks of a team differ: only what all have agreed on interrupts it.
+        let clock = self.clock.filter(|_| self.shard.is_none());
+        let stopped = Arc::clone(&self.stopped);
+        Interrupt::by(move || {
+            stopped.load(Ordering::Relaxed) || clock.as_ref().is_some_and(Clock::is_over)
+        })
+    }
+
+    /// How much time there is left, where it is limited.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        let left = self.clock.as_ref().and_then(Clock::left);
+        if self.is_stopped() {
+            return Some(Duration::ZERO);
+        }
+        left
     }
 
     /// Whether somebody has asked to stop, without asking anybody.
@@ -269,6 +378,11 @@ impl Clock {
     fn is_over(&self) -> bool {
         self.0.is_some_and(|end| std::time::Instant::now() >= end)
     }
+
+    fn left(&self) -> Option<Duration> {
+        self.0
+            .map(|end| end.saturating_duration_since(std::time::Instant::now()))
+    }
 }
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
@@ -287,6 +401,10 @@ impl Clock {
 
     fn is_over(&self) -> bool {
         false
+    }
+
+    fn left(&self) -> Option<Duration> {
+        None
     }
 }
 

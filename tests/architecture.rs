@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[&str] = &[
     "kernel",
     "error",
+    "team",
     "cost",
     "problem",
     "sweep",

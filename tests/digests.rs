@@ -122,11 +122,7 @@ impl Lines {
         let (n, k) = (203, 37);
         let a: Vec<f64> = (0..n).map(|i| 1.0 + (i % 5) as f64).collect();
         let b: Vec<f64> = (0..k).map(|j| 10.0 + (j % 3) as f64).collect();
-        let slack = Slack {
-            row: b.iter().sum::<f64>() - 200.0,
-            col: a.iter().sum::<f64>() - 200.0,
-            ..Slack::NONE
-        };
+        let slack = Slack::new(b.iter().sum::<f64>() - 200.0, a.iter().sum::<f64>() - 200.0);
         let table = narrowed::<T>(&fractions(n * k, 0.569_840_29));
         let dense = Dense::new(&table, n, k).unwrap();
         let with_slack = Marginals::with_slack(&a, &b, slack).unwrap();

@@ -2,9 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use earthmover::{
-    Cost, Dense, Entropic, Epsilon, Error, Euclidean, Exact, FromFn, Marginals, NetworkSimplex,
-    Newton, PointCloud, Potentials, Problem, Real, ShortestPaths, Side, Sinkhorn, Slack, Solution,
-    SquaredEuclidean,
+    Barycenter, Cost, Dense, Entropic, Epsilon, Error, Euclidean, Exact, FromFn, Marginals,
+    NetworkSimplex, Newton, Penalty, PointCloud, Potentials, Problem, Real, ShortestPaths, Side,
+    Sinkhorn, Slack, Solution, SquaredEuclidean, line,
 };
 
 const INF: f64 = f64::INFINITY;
@@ -104,8 +104,12 @@ fn costs_near_overflow_are_refused_in_words() {
         let error = PointCloud::new(&[far, 0.0], &[0.0, -far], 1, SquaredEuclidean).unwrap_err();
         assert!(matches!(error, Error::TooFar { .. }), "{error:?}");
         says(&error, &["apart", "1e250", "scale"]);
+        // Distances are what is named, not the squares that overflow on the way to them.
         let error = PointCloud::new(&[far], &[-far], 1, Euclidean).unwrap_err();
-        assert!(matches!(error, Error::TooFar { .. }), "{error:?}");
+        let Error::TooFar { cost, largest } = error else {
+            panic!("{error:?}");
+        };
+        assert!((cost / far - 2.0).abs() < 1e-12 && (largest / 1e125 - 1.0).abs() < 1e-12);
     }
     let near = PointCloud::new(&[1e120, 0.0], &[0.0, 1e120], 1, SquaredEuclidean).unwrap();
     let problem = Problem::new(near, Marginals::uniform(2, 2).unwrap()).unwrap();
@@ -152,11 +156,7 @@ fn stranded_mass_is_an_error_with_its_amount_for_all() {
             assert!((stranded - expected).abs() < 1e-9 && (total - 1.0).abs() < 1e-12);
         }
         // With room to stay behind there is a way.
-        let slack = Slack {
-            row: 1.0,
-            col: 1.0,
-            ..Slack::NONE
-        };
+        let slack = Slack::new(1.0, 1.0);
         let (a, b) = (vec![1.0 / n as f64; n], vec![1.0 / m as f64; m]);
         let marginals = Marginals::with_slack(&a, &b, slack).unwrap();
         let dense = Dense::new(&cost, n, m).unwrap();
@@ -236,10 +236,7 @@ fn masses_that_cannot_be_related() {
 #[test]
 fn a_start_is_judged_by_one_rule() {
     let problem = plain();
-    let wrong = |cols: Vec<f64>| Potentials {
-        cols,
-        ..Potentials::default()
-    };
+    let wrong = |cols: Vec<f64>| Potentials::from_columns(cols).slack(0.0, 0.0);
     let k = problem.cols();
     for (start, what) in [
         (wrong(vec![0.0; k + 1]), "starting column potentials"),
@@ -366,16 +363,7 @@ fn masses_that_are_no_masses() {
                 ..
             }
         ));
-        for slack in [
-            Slack {
-                row: value,
-                ..Slack::NONE
-            },
-            Slack {
-                col: value,
-                ..Slack::NONE
-            },
-        ] {
+        for slack in [Slack::new(value, 0.0), Slack::new(0.0, value)] {
             let error = Marginals::with_slack(&[0.5], &[0.5], slack).unwrap_err();
             assert!(matches!(
                 error,
@@ -429,10 +417,7 @@ fn sums_that_differ() {
         matches!(error, Error::Unbalanced { tolerance, .. } if (tolerance - 1e-4).abs() < 1e-6)
     );
     // Slack counts.
-    let slack = Slack {
-        row: 1.0,
-        ..Slack::NONE
-    };
+    let slack = Slack::new(1.0, 0.0);
     assert_eq!(
         Marginals::with_slack(&[1.0], &[1.0], slack).unwrap_err(),
         Error::Unbalanced {
@@ -704,21 +689,9 @@ fn mass_stranded_by_a_pattern() {
 fn slack_prices_that_are_none() {
     for value in [f64::NAN, -INF] {
         for slack in [
-            Slack {
-                row: 1.0,
-                row_cost: value,
-                ..Slack::NONE
-            },
-            Slack {
-                row: 1.0,
-                col_cost: value,
-                ..Slack::NONE
-            },
-            Slack {
-                row: 1.0,
-                corner_cost: value,
-                ..Slack::NONE
-            },
+            Slack::new(1.0, 0.0).row_cost(value),
+            Slack::new(1.0, 0.0).col_cost(value),
+            Slack::new(1.0, 0.0).corner_cost(value),
         ] {
             let error = Marginals::with_slack(&[1.0], &[2.0], slack).unwrap_err();
             assert!(matches!(error, Error::SlackCost { .. }), "{error:?}");
@@ -800,4 +773,82 @@ fn networks_beyond_numbers() {
     dear.supply(0, 1.0).supply(1, -1.0);
     dear.arc(0, 1, 1e300, ..);
     assert!(MinCostFlow::new().solve(&dear).is_err());
+}
+
+#[test]
+fn penalties_too_weak_for_digits_are_refused_in_words() {
+    let forbid = [1.0, INF];
+    let table = [0.0, 1.0, 1.0, 0.5];
+    for tau in [1e-150, 1e-100, 1e-50, 1e-20, 1e-10, 1e-6, 1e-3] {
+        let kl = Penalty::Kl(tau);
+        let relaxed = |a: &[f64], b: &[f64], x, y| Marginals::relaxed(a, b, x, y).unwrap();
+        for (costs, rows, marginals) in [
+            (
+                &forbid[..],
+                2,
+                relaxed(&[1.0, 2.0], &[3.0], kl, Penalty::Exact),
+            ),
+            (
+                &[1.0, 0.5][..],
+                2,
+                relaxed(&[1.0, 2.0], &[4.0], kl, Penalty::Exact),
+            ),
+            (
+                &[1.0, 0.5][..],
+                2,
+                relaxed(&[1.0, 2.0], &[4.0], kl, Penalty::Tv(tau)),
+            ),
+            (&table[..], 2, relaxed(&[1.0, 2.0], &[4.0, 1.0], kl, kl)),
+            (
+                &table[..],
+                2,
+                relaxed(&[1.0, 2.0], &[4.0, 1.0], Penalty::Exact, kl),
+            ),
+        ] {
+            let dense = Dense::new(costs, rows, costs.len() / rows).unwrap();
+            let problem = Problem::new(dense, marginals).unwrap();
+            for answer in [
+                Exact::new().solve(&problem),
+                Sinkhorn::new(1.0).solve(&problem),
+                Newton::new(0.01).solve(&problem),
+                Entropic::new(1.0).solve(&problem),
+            ] {
+                match answer {
+                    Err(error) => {
+                        says(&error, &["tau", &format!("{tau:e}")]);
+                        assert!(tau < 1e-14, "{tau:e}: {error}");
+                    }
+                    Ok(found) => {
+                        let proof = found.certificate();
+                        let numbers = [proof.violation, proof.objective, proof.primal, proof.mass];
+                        assert!(numbers.iter().all(|x| x.is_finite()), "{tau:e}: {proof:?}");
+                        assert!(
+                            proof.dual <= proof.primal * (1.0 + 1e-9),
+                            "{tau:e}: {proof:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn small_numbers_on_a_line_do_not_vanish() {
+    for (x, y, order) in [(0.0, 1e-200, 2.0), (0.0, 0.5, 2000.0), (1e-310, 0.0, 3.0)] {
+        let found = line::distance(&[x], &[y], order).unwrap();
+        let far = f64::abs(x - y);
+        assert!((found - far).abs() <= 1e-9 * far, "{found:e} {far:e}");
+    }
+    assert_eq!(line::distance(&[0.5, 1.0], &[0.5, 1.0], 3.0), Ok(0.0));
+    let empty = Error::Empty { rows: 0, cols: 1 };
+    assert_eq!(line::distance::<f64>(&[], &[1.0], 2.0), Err(empty));
+}
+
+#[test]
+fn a_barycentre_that_may_not_iterate_has_not() {
+    let cost = Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2).unwrap();
+    let solver = Barycenter::new(0.1).max_iterations(0);
+    let found = solver.solve(&cost, &[0.9, 0.1, 0.3, 0.7], &[1.0, 1.0]);
+    assert_eq!(found.unwrap().iterations(), 0);
 }

@@ -148,11 +148,7 @@ fn a_checkpoint_goes_on_bit_for_bit() {
     let masses: Vec<f64> = (0..n).map(|_| 0.3 + rng.unit()).collect();
     let supply: f64 = masses.iter().sum();
     let marginals = |rho: f64| {
-        let slack = Slack {
-            row: supply * (1.2 - rho),
-            col: supply * (1.0 - rho),
-            ..Slack::NONE
-        };
+        let slack = Slack::new(supply * (1.2 - rho), supply * (1.0 - rho));
         Marginals::with_slack(&masses, &[0.2 * supply; 6], slack).unwrap()
     };
     let mut straight = Incremental::new(vec![1.7f32; n * k], marginals(0.0), 0.01).unwrap();
@@ -187,6 +183,22 @@ fn a_checkpoint_goes_on_bit_for_bit() {
             resumed = Some(again);
         }
     }
+}
+
+#[test]
+fn a_checkpoint_is_taken_as_it_is() {
+    // Long training drifts: what the potentials have in common grows past all in which they differ.
+    let marginals = Marginals::bounded(&[1.0; 4], &[3.0, 3.0], 3.0).unwrap();
+    let costs = vec![0.7f64, 0.5, 0.1, 2.0, 0.3, 0.3, 1.0, 0.2];
+    let mut problem = Incremental::new(costs, marginals, 0.01).unwrap();
+    let _ = problem.solve(1e-6).unwrap();
+    let mut drifted = problem.checkpoint();
+    for part in [&mut drifted.potentials, &mut drifted.reference] {
+        part.iter_mut().for_each(|g| *g += 9.0);
+    }
+    problem.resume(&drifted).unwrap();
+    assert_eq!(problem.checkpoint(), drifted);
+    assert!(problem.solve(1e-6).unwrap().status.is_converged());
 }
 
 #[test]

@@ -220,7 +220,8 @@ mod json {
     use earthmover::bounded::{Acceleration, Bounds, BregmanProjections};
     use earthmover::flow::MinCostFlow;
     use earthmover::{
-        Algorithm, Certificate, NetworkSimplex, Newton, OwnedSolution, Potentials, ShortestPaths,
+        Algorithm, Certificate, NetworkSimplex, Newton, OwnedSolution, Penalty, Potentials,
+        Reference, ShortestPaths,
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -233,20 +234,15 @@ mod json {
 
     #[test]
     fn infinities_survive() {
-        let potentials = Potentials {
-            rows: vec![0.1, f64::NEG_INFINITY],
-            cols: vec![f64::NEG_INFINITY, -1e-300, 3.0],
-            slack_row: f64::NEG_INFINITY,
-            slack_col: 2.0,
-        };
+        let potentials = Potentials::new(
+            vec![0.1, f64::NEG_INFINITY],
+            vec![f64::NEG_INFINITY, -1e-300, 3.0],
+        )
+        .slack(f64::NEG_INFINITY, 2.0);
         assert_eq!(again(&potentials), potentials);
         let text = serde_json::to_string(&potentials).unwrap();
         assert!(text.contains(r#""slack_row":"-inf""#), "{text}");
-        let slack = Slack {
-            row: 1.0,
-            corner_cost: f64::INFINITY,
-            ..Slack::NONE
-        };
+        let slack = Slack::new(1.0, 0.0).corner_cost(f64::INFINITY);
         assert_eq!(again(&slack), slack);
         let bounds = Bounds::from(1.0..);
         assert_eq!(again(&bounds), bounds);
@@ -268,7 +264,15 @@ mod json {
         }
         let partial = Marginals::bounded(&[1.0, 0.3], &[0.7, 0.9], 1.1).unwrap();
         assert_eq!(again(&partial), partial);
+        let (kl, tv) = (Penalty::Kl(0.3), Penalty::Tv(2.0));
+        let relaxed = Marginals::relaxed(&[1.0, 0.3], &[0.7, 9.0], kl, tv).unwrap();
+        let relaxed = relaxed.with_reference(Reference::Counting);
+        assert_eq!(again(&relaxed), relaxed);
         let read = |text: &str| serde_json::from_str::<Marginals>(text);
+        let semi = read(r#"{"rows":[1],"cols":[3],"col_penalty":{"kl":0.5}}"#).unwrap();
+        assert!(semi.row_penalty().is_exact() && semi.col_penalty() == Penalty::Kl(0.5));
+        let both = r#"{"rows":[1],"cols":[1],"slack":{"row":1,"col":1},"col_penalty":{"kl":0.5}}"#;
+        assert!(read(both).unwrap_err().to_string().contains("slack"));
         assert!(read(r#"{"rows":[1],"cols":[0.25,0.75]}"#).is_ok());
         let wrong = read(r#"{"rows":[1],"cols":[0.25,0.5]}"#).unwrap_err();
         assert!(wrong.to_string().contains("0.75"), "{wrong}");

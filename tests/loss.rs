@@ -89,13 +89,10 @@ fn values_are_those_of_the_plan() {
         }
     }
     // Slack is one more row and column of the same value.
-    let slack = Slack {
-        row: 0.4,
-        col: 0.3,
-        row_cost: 0.2,
-        col_cost: 0.1,
-        corner_cost: 0.5,
-    };
+    let slack = Slack::new(0.4, 0.3)
+        .row_cost(0.2)
+        .col_cost(0.1)
+        .corner_cost(0.5);
     let (a, mut b) = (masses(&mut rng, n), masses(&mut rng, m));
     b.iter_mut().for_each(|b| *b *= 1.1);
     let problem = Problem::new(cost, Marginals::with_slack(&a, &b, slack).unwrap()).unwrap();

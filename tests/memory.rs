@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use earthmover::{
-    Cost, Entropic, FromFn, Marginals, NetworkSimplex, Newton, PointCloud, Problem, Sinkhorn,
-    Solver, SquaredEuclidean,
+    Barycenter, Cost, Entropic, FromFn, Grid, GromovProblem, GromovWasserstein, Marginals,
+    NetworkSimplex, Newton, PointCloud, Problem, Relations, Sinkhorn, Solver, SquaredEuclidean,
 };
 
 use earthmover_testkit::{Counting, peak};
@@ -104,4 +104,62 @@ fn newton_keeps_one_small_square() {
     // Beside it curvatures, and 32 KiB of costs at a time for every thread.
     let allowed = 72 * rows + 32 * 8 * (cols + 1) * (cols + 1) * 4 + (1 << 17);
     assert!(used < allowed, "{used} bytes, allowed {allowed}");
+}
+
+#[test]
+fn grids_take_the_memory_of_their_cells() {
+    let _turn = TURN.lock();
+    for (sides, epsilon) in [
+        (&[128, 128][..], 0.01),
+        (&[128, 128], 1e-6),
+        (&[25, 26, 27], 0.01),
+    ] {
+        let cells: usize = sides.iter().product();
+        let mass = |k: usize| 1.0 + (k as f64 * 0.618_034).fract();
+        let a: Vec<f64> = (0..cells).map(mass).collect();
+        let b: Vec<f64> = (0..cells).map(|k| mass(3 * k)).collect();
+        let grid = Grid::unit(sides).unwrap();
+        let problem = Problem::new(&grid, Marginals::normalised(&a, &b).unwrap()).unwrap();
+        let used = peak(|| {
+            let solution = Sinkhorn::new(epsilon).max_iterations(30).solve(&problem);
+            let proof = *solution.unwrap().certificate();
+            assert!(proof.dual <= proof.primal && proof.primal.is_finite());
+        });
+        // Some dozens of images, Anderson's memory among them, where a table would be `cells` of them.
+        assert!(
+            used < 100 * 8 * cells,
+            "{sides:?} {epsilon}: {used} bytes for {cells} cells"
+        );
+        let both = [a, b].concat();
+        let used = peak(|| {
+            let solver = Barycenter::new(epsilon.max(1e-3)).max_iterations(20);
+            let found = solver.solve(&grid, &both, &[1.0, 1.0]).unwrap();
+            assert!(found.certificate().lower <= found.certificate().upper);
+        });
+        assert!(
+            used < 200 * 8 * cells,
+            "{sides:?} {epsilon}: {used} bytes for {cells} cells"
+        );
+    }
+}
+
+#[test]
+fn clouds_are_matched_without_tables() {
+    let _turn = TURN.lock();
+    let n = 1_500;
+    let x: Vec<f64> = (0..2 * n)
+        .map(|k| (k as f64 * 0.618_034).fract() * (k % 2 + 1) as f64)
+        .collect();
+    let y: Vec<f64> = x.chunks_exact(2).flat_map(|p| [-p[1], p[0]]).collect();
+    let problem = GromovProblem::new(
+        Relations::points(&x, 2).unwrap(),
+        Relations::points(&y, 2).unwrap(),
+        Marginals::uniform(n, n).unwrap(),
+    )
+    .unwrap();
+    let used = peak(|| {
+        let found = GromovWasserstein::new().solve(&problem).unwrap();
+        assert!(found.value() >= 0.0 && !found.entries(0.0).is_empty());
+    });
+    assert!(used < n * n * 8 / 4, "{used} bytes");
 }

@@ -43,10 +43,14 @@ fn assert_optimal<T: Real, C: Cost<T>>(problem: &Problem<T, C>, solution: &Solut
     let entries = solution.plan().entries(0.0);
     // Real pairs, rows that keep something back, columns that are filled by the slack row, the corner.
     let mut support = entries.len();
-    let speck = 1e-12 * m.total();
+    let tolerance = 1e-12 * m.total();
     let (rows, cols) = (solution.plan().row_sums(), solution.plan().col_sums());
-    support += (0..n).filter(|&i| m.rows()[i] - rows[i] > speck).count();
-    support += (0..k).filter(|&j| m.cols()[j] - cols[j] > speck).count();
+    support += (0..n)
+        .filter(|&i| m.rows()[i] - rows[i] > tolerance)
+        .count();
+    support += (0..k)
+        .filter(|&j| m.cols()[j] - cols[j] > tolerance)
+        .count();
     let nodes = n + k + usize::from(m.slack().row > 0.0) + usize::from(m.slack().col > 0.0);
     assert!(support < nodes, "{support} entries on {nodes} nodes");
 
@@ -81,13 +85,13 @@ fn small() -> impl Strategy<Value = (usize, usize, Vec<f64>, Marginals)> {
             .prop_filter_map("no mass", move |(cost, a, b, (extra, rc, cc, corner))| {
                 let sum = |v: &[u8]| v.iter().map(|&x| f64::from(x)).sum::<f64>();
                 let (rows, cols) = (sum(&a), sum(&b));
-                let slack = Slack {
-                    row: (cols - rows).max(0.0) + f64::from(extra),
-                    col: (rows - cols).max(0.0) + f64::from(extra),
-                    row_cost: rc,
-                    col_cost: cc,
-                    corner_cost: corner,
-                };
+                let slack = Slack::new(
+                    (cols - rows).max(0.0) + f64::from(extra),
+                    (rows - cols).max(0.0) + f64::from(extra),
+                )
+                .row_cost(rc)
+                .col_cost(cc)
+                .corner_cost(corner);
                 let a: Vec<f64> = a.into_iter().map(f64::from).collect();
                 let b: Vec<f64> = b.into_iter().map(f64::from).collect();
                 let masses = Marginals::with_slack(&a, &b, slack).ok()?;
@@ -120,12 +124,7 @@ proptest! {
     fn stays_optimal_from_any_start((n, k, cost, masses) in small(), seed in 0u64..1000) {
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
         let mut rng = Rng(seed);
-        let start = Potentials {
-            rows: (0..n).map(|_| 9.0 * rng.normal()).collect(),
-            cols: (0..k).map(|_| 9.0 * rng.normal()).collect(),
-            slack_row: rng.normal(),
-            slack_col: rng.normal(),
-        };
+        let start = Potentials::new((0..n).map(|_| 9.0 * rng.normal()).collect(), (0..k).map(|_| 9.0 * rng.normal()).collect()).slack(rng.normal(), rng.normal());
         match (ShortestPaths::new().solve_from(&problem, &start), ShortestPaths::new().solve(&problem)) {
             (Ok(warm), Ok(cold)) => {
                 assert_optimal(&problem, &warm);
@@ -170,11 +169,7 @@ fn specks_of_rounding_do_not_circulate() {
     let (n, k) = (84, 6);
     for seed in 1000..2000 {
         let cost = label_costs(n, k, 16.0 + 8.0 * (seed % 2) as f64, seed);
-        let slack = Slack {
-            row: 1.0 + k as f64 + 2e-14,
-            col: 1.0,
-            ..Slack::NONE
-        };
+        let slack = Slack::new(1.0 + k as f64 + 2e-14, 1.0);
         let masses = Marginals::with_slack(&vec![1.0; n], &vec![15.0; k], slack).unwrap();
         let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
         let solution = ShortestPaths::new().max_iterations(2_000).solve(&problem);
@@ -419,12 +414,7 @@ fn sparse_permissions_on_many_rows() {
     let a: Vec<f64> = (0..n).map(|_| rng.unit()).collect();
     let supply: f64 = a.iter().sum();
     let caps: Vec<f64> = (0..k).map(|_| 0.8 * supply / k as f64).collect();
-    let slack = Slack {
-        row: 0.0,
-        col: 0.2 * supply,
-        col_cost: 0.7,
-        ..Slack::NONE
-    };
+    let slack = Slack::new(0.0, 0.2 * supply).col_cost(0.7);
     let masses = Marginals::with_slack(&a, &caps, slack).unwrap();
     let problem = Problem::new(Dense::new(&cost, n, k).unwrap(), masses).unwrap();
     assert_optimal(&problem, &ShortestPaths::new().solve(&problem).unwrap());
@@ -475,11 +465,7 @@ fn wrong_starts_are_named() {
         Marginals::uniform(2, 2).unwrap(),
     )
     .unwrap();
-    let start = |cols: Vec<f64>| Potentials {
-        rows: vec![0.0; 2],
-        cols,
-        ..Potentials::default()
-    };
+    let start = |cols: Vec<f64>| Potentials::new(vec![0.0; 2], cols).slack(0.0, 0.0);
     let short = ShortestPaths::new()
         .solve_from(&problem, &start(vec![0.0]))
         .unwrap_err();

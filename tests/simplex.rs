@@ -79,13 +79,10 @@ fn agrees_with_an_lp_solver_on_small_problems_of_every_kind() {
                 Marginals::with_slack(
                     &a,
                     &b,
-                    Slack {
-                        row,
-                        col,
-                        row_cost: rng.unit(),
-                        col_cost: -rng.unit(),
-                        corner_cost: rng.unit(),
-                    },
+                    Slack::new(row, col)
+                        .row_cost(rng.unit())
+                        .col_cost(-rng.unit())
+                        .corner_cost(rng.unit()),
                 )
             }
         }
@@ -424,10 +421,7 @@ fn potentials_that_do_not_fit_are_refused() {
     )
     .unwrap();
     let from = |cols: Vec<f64>| {
-        let start = Potentials {
-            cols,
-            ..Potentials::default()
-        };
+        let start = Potentials::from_columns(cols).slack(0.0, 0.0);
         NetworkSimplex::new().solve_from(&problem, &start).err()
     };
     assert!(matches!(

@@ -6,7 +6,8 @@
 //! dense:N:M:D[:WEIGHTS[:CLOUD]]          the same numbers as a matrix
 //! random:N:M[:WEIGHTS]                   a matrix of independent uniform numbers
 //! WEIGHTS  uniform | random | heavy      heavy has a tail of exponent 1.2
-//! CLOUD    spread | clustered | twins    twins are ten copies of every row's point
+//! CLOUD    spread | clustered | twins | displaced | tails
+//!          twins are ten copies of every row's point; displaced: rows ~ N(0, I), columns ~ N(0.5, 0.8² I)
 //! ```
 
 use std::str::FromStr;
@@ -29,6 +30,8 @@ pub enum Cloud {
     Spread,
     Clustered,
     Twins,
+    Displaced,
+    Tails,
 }
 
 /// What the costs are.
@@ -111,6 +114,9 @@ impl Draw {
             for _ in 0..dimension {
                 points.push(match cloud {
                     Cloud::Clustered => centre + 0.1 * self.normal(),
+                    Cloud::Displaced if copies == 1 => 0.5 + 0.8 * self.normal(),
+                    Cloud::Displaced => self.normal(),
+                    Cloud::Tails => self.normal() / self.uniform().max(1e-3),
                     _ => self.uniform(),
                 });
             }
@@ -152,6 +158,8 @@ impl FromStr for Case {
             None | Some("spread") => Cloud::Spread,
             Some("clustered") => Cloud::Clustered,
             Some("twins") => Cloud::Twins,
+            Some("displaced") => Cloud::Displaced,
+            Some("tails") => Cloud::Tails,
             _ => return Err(wrong()),
         };
         let (a, b) = (rng.masses(n, weights), rng.masses(m, weights));
@@ -193,11 +201,7 @@ fn labels(rng: &mut Draw, n: usize, k: usize, rho: f64, skew: f64) -> Result<Cas
     }
     let (rows, cols) = (vec![1.0; n], vec![1.0 + n as f64 / k as f64; k]);
     let left = n as f64 * (1.0 - rho);
-    let slack = Slack {
-        row: 1.0 + k as f64 + left,
-        col: 1.0 + left,
-        ..Slack::NONE
-    };
+    let slack = Slack::new(1.0 + k as f64 + left, 1.0 + left);
     Ok(Case {
         rows: n,
         cols: k,

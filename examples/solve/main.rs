@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! solve --cost C.npy --rows a.npy --cols b.npy --method auto|sinkhorn|newton|exact [--epsilon E] --tolerance T
-//!       [--slack-row R --slack-col S] [--dtype f32|f64] [--threads N] [--repeat K] [--plan out.npy]
+//!       [--slack-row R --slack-col S | --penalty-rows P --penalty-cols P] [--dtype f32|f64] [--threads N] [--repeat K] [--plan out.npy]
 //! solve --from X.npy --to Y.npy --metric squared-euclidean|euclidean|manhattan|cosine … the rest as above
 //! ```
 //!
+//! A penalty is `kl:τ` or `tv:τ`, what a side pays for masses other than its own; with KL, `exact` stops at a relative gap of T.
 //! Points, one a row, in place of a matrix: their distances are worked out on the fly and never stored.
 //! `ms` is the best of K solves without reading and writing; `violation` the L1 error of the columns over
 //! the total mass; `primal` and `dual` the certificate's bounds. Errors go to stderr with exit code 2.
@@ -20,8 +21,8 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use earthmover::{
-    Cosine, Cost, Dense, Entropic, Euclidean, Exact, Manhattan, Marginals, Newton, PointCloud,
-    Problem, Real, Sinkhorn, Slack, Solution, SquaredEuclidean,
+    Cosine, Cost, Dense, Entropic, Euclidean, Exact, Manhattan, Marginals, Newton, Penalty,
+    PointCloud, Problem, Real, Sinkhorn, Slack, Solution, SquaredEuclidean,
 };
 
 /// Solve an optimal-transport problem given as NumPy files.
@@ -59,6 +60,12 @@ struct Arguments {
     /// Mass of the slack column.
     #[arg(long, default_value_t = 0.0)]
     slack_col: f64,
+    /// What the rows pay for other masses: kl:τ, tv:τ or exact.
+    #[arg(long, default_value = "exact", value_parser = penalty, conflicts_with_all = ["slack_row", "slack_col"])]
+    penalty_rows: Penalty,
+    /// What the columns pay for other masses.
+    #[arg(long, default_value = "exact", value_parser = penalty, conflicts_with_all = ["slack_row", "slack_col"])]
+    penalty_cols: Penalty,
     /// Precision of the cost while solving.
     #[arg(long, value_enum, default_value_t = Dtype::F64)]
     dtype: Dtype,
@@ -95,6 +102,17 @@ enum Dtype {
     F64,
 }
 
+/// `kl:0.5`, `tv:2` or `exact`.
+fn penalty(text: &str) -> Result<Penalty, String> {
+    let number = |text: &str| text.parse::<f64>().map_err(|e| e.to_string());
+    match text.split_once(':') {
+        Some(("kl", tau)) => Ok(Penalty::Kl(number(tau)?)),
+        Some(("tv", tau)) => Ok(Penalty::Tv(number(tau)?)),
+        None if text == "exact" => Ok(Penalty::Exact),
+        _ => Err("expected kl:τ, tv:τ or exact".into()),
+    }
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(line) => {
@@ -110,13 +128,14 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<String, String> {
     let (a, b) = (npy::read(&arguments.rows)?, npy::read(&arguments.cols)?);
-    let slack = Slack {
-        row: arguments.slack_row,
-        col: arguments.slack_col,
-        ..Slack::NONE
+    let slack = Slack::new(arguments.slack_row, arguments.slack_col);
+    let (rows, cols) = (arguments.penalty_rows, arguments.penalty_cols);
+    let marginals = if rows.is_exact() && cols.is_exact() {
+        Marginals::with_slack(&a.entries, &b.entries, slack)
+    } else {
+        Marginals::relaxed(&a.entries, &b.entries, rows, cols)
     };
-    let marginals =
-        Marginals::with_slack(&a.entries, &b.entries, slack).map_err(|e| e.to_string())?;
+    let marginals = marginals.map_err(|e| e.to_string())?;
     let work = || match arguments.dtype {
         Dtype::F64 => read::<f64>(arguments, marginals),
         Dtype::F32 => read::<f32>(arguments, marginals),
@@ -213,7 +232,7 @@ fn solve<'p, T: Real, C: Cost<T>>(
         Method::Newton => Newton::new(entropic()?)
             .tolerance(arguments.tolerance)
             .solve(problem),
-        Method::Exact => Exact::new().solve(problem),
+        Method::Exact => Exact::new().gap(arguments.tolerance).solve(problem),
     }
     .map_err(|e| e.to_string())
 }

@@ -4,22 +4,15 @@
 //! and with its last eight bytes made the sum.
 
 use earthmover_ssl::allocation::LabelAllocator;
+use earthmover_testkit::fnv1a;
 
 use crate::{LONGEST, readable};
-
-/// As `save` has it: 64-bit FNV-1a.
-#[must_use]
-pub fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
 
 /// The same bytes with a sum at the end that is right.
 #[must_use]
 pub fn summed(data: &[u8]) -> Vec<u8> {
     let body = &data[..data.len().saturating_sub(8)];
-    [body, &sum(body).to_le_bytes()].concat()
+    [body, &fnv1a(body).to_le_bytes()].concat()
 }
 
 fn saved(allocator: &LabelAllocator) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! A plain mutator for the stand-in: bit flips, interesting numbers, truncations, repeats and splices, from a seed.
 
+use earthmover_testkit::Rng;
+
 /// Numbers that readers stumble over.
 const INTERESTING: [u64; 16] = [
     0,
@@ -38,33 +40,9 @@ const STRANGE: [f64; 14] = [
     1e-8,
 ];
 
-/// Random numbers: SplitMix64.
-pub struct Draws(pub u64);
-
-impl Draws {
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`, or zero.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n.max(1) as u64) as usize
-    }
-
-    /// So many random bytes.
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.bits() as u8).collect()
-    }
-}
-
 /// One to eight changes to `data`, some of them with pieces of `other`.
 #[must_use]
-pub fn mutate(data: &[u8], other: &[u8], longest: usize, draw: &mut Draws) -> Vec<u8> {
+pub fn mutate(data: &[u8], other: &[u8], longest: usize, draw: &mut Rng) -> Vec<u8> {
     let mut out = data.to_vec();
     for _ in 0..1 << draw.below(4) {
         change(&mut out, other, draw);
@@ -80,7 +58,7 @@ fn overwrite(out: &mut [u8], at: usize, with: &[u8]) {
 }
 
 /// Headers matter more than what follows, so half of all changes are near the start.
-fn place(length: usize, draw: &mut Draws) -> usize {
+fn place(length: usize, draw: &mut Rng) -> usize {
     if draw.below(2) == 0 {
         draw.below(length.min(128))
     } else {
@@ -88,7 +66,7 @@ fn place(length: usize, draw: &mut Draws) -> usize {
     }
 }
 
-fn change(out: &mut Vec<u8>, other: &[u8], draw: &mut Draws) {
+fn change(out: &mut Vec<u8>, other: &[u8], draw: &mut Rng) {
     if out.is_empty() {
         let count = draw.below(64);
         out.extend(draw.bytes(count));

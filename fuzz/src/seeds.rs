@@ -4,12 +4,12 @@
 use std::io::{Cursor, Write};
 
 use earthmover_ssl::allocation::{Bounds, CostStorage, LabelAllocator};
+use earthmover_testkit::Rng;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 
 use crate::bundle;
-use crate::mutate::Draws;
 
 type Seeds = Vec<(String, Vec<u8>)>;
 
@@ -302,7 +302,7 @@ pub fn allocator_json() -> Seeds {
 /// Random bytes: every one of them is a question.
 #[must_use]
 pub fn solver() -> Seeds {
-    let mut draw = Draws(1);
+    let mut draw = Rng(1);
     (0..30)
         .map(|i| {
             let mut bytes = draw.bytes(40 + 12 * i);

@@ -152,17 +152,14 @@ fn marginals(
             let wild = wildness == Wildness::Any;
             let mut cost = || if wild { source.raw() } else { source.unit() };
             let (row_cost, col_cost) = (cost(), cost());
-            let slack = Slack {
-                row: b.iter().sum(),
-                col: a.iter().sum(),
-                row_cost,
-                col_cost,
-                corner_cost: match source.below(3) {
+            let slack = Slack::new(b.iter().sum(), a.iter().sum())
+                .row_cost(row_cost)
+                .col_cost(col_cost)
+                .corner_cost(match source.below(3) {
                     0 => 0.0,
                     1 => f64::INFINITY,
                     _ => source.unit(),
-                },
-            };
+                });
             Marginals::with_slack(&a, &b, slack)
         }
         _ => Marginals::normalised(&a, &b),

@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use earthmover_ssl::data::Dataset;
 use earthmover_ssl::methods::{MethodName, MethodSpec};
 use earthmover_ssl::trainer::{ModelSpec, Recorded, Settings, Trainer, subset};
+use earthmover_testkit::fnv1a;
 use serde_json::Value;
 
-use crate::allocator::{sum, summed};
+use crate::allocator::summed;
 use crate::{LONGEST, bundle, readable, scratch, unbundle};
 
 const MESSAGE: usize = 1500;
@@ -80,7 +81,7 @@ fn with_sums(state: &[u8], files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let found = files.iter().find(|(n, _)| Some(*n) == name);
         if let (Some((_, bytes)), Some(entry)) = (found, entry.as_object_mut()) {
             entry.insert("bytes".to_owned(), bytes.len().into());
-            entry.insert("fnv1a".to_owned(), format!("{:016x}", sum(bytes)).into());
+            entry.insert("fnv1a".to_owned(), format!("{:016x}", fnv1a(bytes)).into());
         }
     }
     serde_json::to_vec(&value).unwrap_or_default()

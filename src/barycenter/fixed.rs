@@ -1,16 +1,15 @@
 //! Barycentres on a fixed support, entropic.
 
-use core::ops::ControlFlow;
-use core::time::Duration;
 use std::sync::OnceLock;
 
 use crate::entropic::outcome::check_tolerance;
 use crate::entropic::sinkhorn::anderson::Anderson;
 use crate::kernel::rounding::sum;
+use crate::kernel::tiles::pooled;
 use crate::problem::check::survey;
 use crate::problem::marginals::shares;
 use crate::solution::plan::Representation;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, options, watched};
 use crate::sweep::{AnyKernel, GridKernel, LogKernel, Onto};
 use crate::{Cost, Error, Marginals, Potentials, Problem, Progress, Real, Side, Status};
 
@@ -33,7 +32,7 @@ pub struct Barycenter {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
-    memory: usize,
+    acceleration: usize,
     debiased: bool,
     watch: Watch,
 }
@@ -90,22 +89,22 @@ pub struct Parts {
 }
 
 /// ε comes down from this share of the costs' range, by this factor.
-const FIRST: f64 = 0.02;
-const FACTOR: f64 = 0.25;
+const FIRST_EPSILON: f64 = 0.02;
+const COOLING: f64 = 0.25;
 
 /// Above the last ε this much violation, or so many iterations, are enough.
-const ROUGH: f64 = 1e-2;
-const ROUGH_ITERATIONS: usize = 100;
+const STAGE_TOLERANCE: f64 = 1e-2;
+const STAGE_ITERATIONS: usize = 100;
 
 /// A violation this many times the best seen says that acceleration has gone astray.
-const ASTRAY: f64 = 3.0;
+const ASTRAY_RATIO: f64 = 3.0;
 
 /// How often acceleration may go astray, or be no better for so many iterations, before it is left alone.
 const MOST_ASTRAY: usize = 2;
 const PATIENCE: usize = 30;
 
 /// Weights below this are none: no problem that has them could be posed.
-const NOTHING: f64 = 1e-140;
+const LEAST_WEIGHT: f64 = 1e-140;
 
 impl Barycenter {
     /// A solver at this regularisation, in the units of the cost.
@@ -114,7 +113,7 @@ impl Barycenter {
             epsilon,
             tolerance: 1e-6,
             max_iterations: 10_000,
-            memory: 8,
+            acceleration: 8,
             debiased: false,
             watch: Watch::default(),
         }
@@ -127,37 +126,22 @@ impl Barycenter {
         self
     }
 
-    /// Σ_k w_k ‖s_k − b‖₁ at which to stop, s_k being the column sums towards histogram k. Default 1e-6.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// Σ_k w_k ‖s_k − b‖₁ at which to stop, s_k being the column sums towards histogram k. Default 1e-6.
+        tolerance: f64,
+
+        /// Most iterations, over all ε. Default 10,000.
+        max_iterations: usize,
+
+        /// How many past steps Anderson acceleration combines; 0 for plain Bregman projections. Default 8.
+        acceleration: usize,
     }
 
-    /// Most iterations, over all ε. Default 10,000.
-    pub fn max_iterations(mut self, iterations: usize) -> Self {
-        self.max_iterations = iterations;
-        self
-    }
-
-    /// How many past steps Anderson acceleration combines; 0 for plain Bregman projections. Default 8.
-    pub fn acceleration(mut self, memory: usize) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Calls back after every iteration; [`ControlFlow::Break`] stops.
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops when this much time has passed; obeyed within one iteration. Default: never.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Calls back after every iteration; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops.
+        on_progress,
+        /// Stops when this much time has passed; obeyed within one iteration. Default: never.
+        time_limit,
     }
 
     /// The barycentre of `weights.len()` histograms over the rows of the cost, one after the other, on its columns. Histograms and
@@ -227,7 +211,8 @@ impl Barycenter {
             epsilon: self.epsilon,
             least: look.least,
             status: found.status,
-            iterations: found.iterations,
+            // A look at where it would start is none.
+            iterations: found.iterations.min(self.max_iterations),
             violation: found.violation,
         })
     }
@@ -275,7 +260,7 @@ impl Barycenter {
 
     /// Comes down to ε, each stage going on from the last one's prices.
     fn descend<T: Real>(&self, question: &Question<'_, T>, range: f64, guard: &Guard<'_>) -> Stage {
-        let mut epsilon = (FIRST * range).max(self.epsilon);
+        let mut epsilon = (FIRST_EPSILON * range).max(self.epsilon);
         let (m, count) = (question.cost.cols(), question.weights.len());
         let mut point = vec![vec![0.0; m]; count + usize::from(self.debiased)];
         let mut spent = 0;
@@ -298,7 +283,7 @@ impl Barycenter {
                 let point = stage.point.iter().map(|v| scaled(v, ratio)).collect();
                 return Stage { point, ..stage };
             }
-            let next = (FACTOR * epsilon).max(self.epsilon);
+            let next = (COOLING * epsilon).max(self.epsilon);
             point = stage
                 .point
                 .iter()
@@ -323,16 +308,16 @@ impl Barycenter {
             (self.tolerance, self.max_iterations)
         } else {
             (
-                ROUGH.max(self.tolerance),
-                (spent + ROUGH_ITERATIONS).min(self.max_iterations),
+                STAGE_TOLERANCE.max(self.tolerance),
+                (spent + STAGE_ITERATIONS).min(self.max_iterations),
             )
         };
         let (mut iterations, mut first, mut best) = (spent, f64::NAN, f64::INFINITY);
-        let mut anderson = Anderson::new(self.memory);
+        let mut anderson = Anderson::new(self.acceleration);
         let mut next = vec![0.0; point.len() * question.cost.cols()];
         let (mut idle, mut astray) = (0, 0);
         loop {
-            let step = question.step(kernel, &point);
+            let step = pooled(|| question.step(kernel, &point));
             iterations += 1;
             if first.is_nan() {
                 first = step.violation;
@@ -361,13 +346,17 @@ impl Barycenter {
             }
             // Not better for a long time: digits are gone.
             idle = if step.violation < best { 0 } else { idle + 1 };
-            if idle > STALLED {
+            if idle > STALL_PATIENCE {
                 return done(Status::Stalled);
             }
-            if step.violation > ASTRAY * best || idle == PATIENCE {
+            if step.violation > ASTRAY_RATIO * best || idle == PATIENCE {
                 // Plain steps always come nearer; where acceleration leads astray again and again they are all there is.
                 astray += 1;
-                anderson = Anderson::new(if astray > MOST_ASTRAY { 0 } else { self.memory });
+                anderson = Anderson::new(if astray > MOST_ASTRAY {
+                    0
+                } else {
+                    self.acceleration
+                });
                 best = step.violation;
             }
             best = best.min(step.violation);
@@ -381,7 +370,7 @@ impl Barycenter {
 }
 
 /// Iterations without a better violation after which nothing better is to be expected.
-const STALLED: usize = 500;
+const STALL_PATIENCE: usize = 500;
 
 /// Where a stage ended.
 struct Stage {
@@ -432,7 +421,13 @@ impl<T: Real> Question<'_, T> {
         let total = sum(&raw);
         let weights: Vec<f64> = raw
             .iter()
-            .map(|b| if b / total >= NOTHING { b / total } else { 0.0 })
+            .map(|b| {
+                if b / total >= LEAST_WEIGHT {
+                    b / total
+                } else {
+                    0.0
+                }
+            })
             .collect();
         let mut violation = 0.0;
         let mut residual = Vec::with_capacity(point.len());

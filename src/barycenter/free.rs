@@ -1,24 +1,24 @@
 //! Barycentres with a free support: points that are moved to the middle of what they send mass to.
 //!
 //! ```text
-//! P_k optimal from x to cloud k      x_j ← Σ_k w_k Σ_i P_k,ji y_k,i / m_j
+//! P_k optimal from x to cloud k      x_j ← Σ_k w_k Σ_i P_k,ji y_k,i / m_j      m_j ← m_j exp(−η f_j),  f = Σ_k w_k f_k
 //! ```
 //!
 //! Each half-step lowers Σ_k w_k ⟨|x − y_k|², P_k⟩, so that the value descends, to a point that neither half improves: not
-//! convex, so not the optimum for sure. No barycentre can be below Σ_{k<l} w_k w_l W₂²(k, l)
+//! convex, so not the optimum for sure. The masses are fixed unless they are sought, too ([`FreeSupport::free_masses`]): the prices f of
+//! the plans are what more mass at a point costs, and a step against them is kept where it lowers the value. No barycentre can be below Σ_{k<l} w_k w_l W₂²(k, l)
 //! ([`FreeSupport::lower_bound`]).
 
-use core::ops::ControlFlow;
 use core::time::Duration;
 
 use crate::cost::check_points;
 use crate::kernel::random::Random;
 use crate::kernel::tiles::map_ranges;
 use crate::problem::marginals::shares;
-use crate::solver::Watch;
+use crate::solver::{Watch, options, watched};
 use crate::{
-    Entropic, Error, Exact, Marginals, PointCloud, Potentials, Problem, Progress, Side,
-    SquaredEuclidean, Status,
+    Cost, Dense, Entropic, Error, Exact, Marginals, PointCloud, Potentials, Problem, Progress,
+    Side, SquaredEuclidean, Status,
 };
 
 /// Barycentres of clouds, for squared distances, on points that are sought.
@@ -40,6 +40,7 @@ pub struct FreeSupport {
     size: usize,
     start: Option<Vec<f64>>,
     masses: Option<Vec<f64>>,
+    free_masses: bool,
     epsilon: Option<f64>,
     tolerance: f64,
     max_iterations: usize,
@@ -62,7 +63,8 @@ pub struct FreeSupportSolution {
     pub status: Status,
     /// How often the points were moved.
     pub iterations: usize,
-    /// How far the points would move in the next step: mean square over the clouds' mean square spread.
+    /// How far the points would move in the next step: mean square over the clouds' mean square spread; and the share of mass that
+    /// would change its place, where masses are sought.
     pub movement: f64,
 }
 
@@ -73,6 +75,7 @@ impl FreeSupport {
             size,
             start: None,
             masses: None,
+            free_masses: false,
             epsilon: None,
             tolerance: 1e-7,
             max_iterations: 1_000,
@@ -93,43 +96,47 @@ impl FreeSupport {
         self
     }
 
+    /// Seeks the masses of the points, too, from those given or equal ones. A point may end without mass.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::FreeSupport;
+    /// // One cloud, three quarters of it in one place: two points of equal mass cannot be it.
+    /// let cloud = [0.0, 0.0, 0.0, 8.0];
+    /// let solver = FreeSupport::new(2).start(&[0.0, 7.0]);
+    /// let fixed = solver.solve(&[&cloud], None, &[1.0], 1)?;
+    /// let free = solver.free_masses().solve(&[&cloud], None, &[1.0], 1)?;
+    /// assert!(fixed.value > 7.0 && free.value < 1e-3);
+    /// assert!((free.masses[0] - 0.75).abs() < 1e-3);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn free_masses(mut self) -> Self {
+        self.free_masses = true;
+        self
+    }
+
     /// Entropic plans at this regularisation instead of exact ones.
     pub fn epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon = Some(epsilon);
         self
     }
 
-    /// Stops where the mean square of the points' movement is below this share of the clouds' mean square spread. Default 1e-7.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// Stops where the mean square of the points' movement is below this share of the clouds' mean square spread. Default 1e-7.
+        tolerance: f64,
+
+        /// Most moves. Default 1,000.
+        max_iterations: usize,
+
+        /// Seed of the random start. Default 0.
+        seed: u64,
     }
 
-    /// Most moves. Default 1,000.
-    pub fn max_iterations(mut self, moves: usize) -> Self {
-        self.max_iterations = moves;
-        self
-    }
-
-    /// Seed of the random start. Default 0.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Called after every move; [`ControlFlow::Break`] stops.
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops when this much time has passed; obeyed within one move. Default: never.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Called after every move; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops.
+        on_progress,
+        /// Stops when this much time has passed; obeyed within one move. Default: never.
+        time_limit,
     }
 
     /// The barycentre of some clouds, each row-major with `dimension` coordinates a point, with masses for each (`None`: equal ones) and
@@ -147,52 +154,17 @@ impl FreeSupport {
     ) -> Result<FreeSupportSolution, Error> {
         let question = Question::new(clouds, masses, weights, dimension)?;
         self.check()?;
-        let mut points = self.first(clouds, dimension)?;
+        let points = self.first(clouds, dimension)?;
         let own = match &self.masses {
             None => vec![1.0 / self.size as f64; self.size],
             Some(masses) => shares(masses, self.size, Side::Rows, "masses of the support")?,
         };
         let guard = self.watch.begin()?;
-        let mut prices: Vec<Option<Potentials>> = vec![None; clouds.len()];
-        let (mut iterations, mut first) = (0, f64::NAN);
-        loop {
-            let sent = map_ranges(clouds.len(), 1, |k| {
-                self.send(&question, k.start, &points, &own, prices[k.start].as_ref())
-            });
-            let (mut next, mut value) = (vec![0.0; points.len()], 0.0);
-            for (k, sent) in sent.into_iter().enumerate() {
-                let Sent {
-                    images,
-                    cost,
-                    potentials,
-                } = sent?;
-                let w = question.weights[k];
-                next.iter_mut().zip(&images).for_each(|(n, y)| *n += w * y);
-                value += w * cost;
-                prices[k] = Some(potentials);
-            }
-            // Points of no mass stay where they are.
-            for ((n, x), m) in next
-                .chunks_exact_mut(dimension)
-                .zip(points.chunks_exact(dimension))
-                .zip(&own)
-            {
-                if *m == 0.0 {
-                    n.copy_from_slice(x);
-                }
-            }
-            let moved = next
-                .chunks_exact(dimension)
-                .zip(points.chunks_exact(dimension))
-                .zip(&own);
-            let moved: f64 = moved
-                .map(|((n, x), m)| m * n.iter().zip(x).map(|(n, x)| (n - x) * (n - x)).sum::<f64>())
-                .sum();
-            let movement = if question.spread > 0.0 {
-                moved / question.spread
-            } else {
-                moved
-            };
+        let mut at = self.evaluate(&question, points, own, Vec::new(), None)?;
+        let (mut iterations, mut first, mut rate) = (0, f64::NAN, FIRST_RATE);
+        let (status, movement) = loop {
+            let (points, masses) = at.led_to(&question, self.free_masses.then_some(rate));
+            let movement = at.movement(&question, &points, &masses);
             if first.is_nan() {
                 first = movement;
             }
@@ -203,28 +175,43 @@ impl FreeSupport {
                 self.tolerance,
                 self.epsilon.unwrap_or(0.0),
             );
-            let status = if movement <= self.tolerance {
-                Some(Status::Converged)
-            } else if iterations >= self.max_iterations {
-                Some(Status::IterationLimit)
-            } else if guard.says_stop(&progress) {
-                Some(Status::Stopped)
-            } else {
-                None
-            };
-            if let Some(status) = status {
-                return Ok(FreeSupportSolution {
-                    points,
-                    masses: own,
-                    value,
-                    status,
-                    iterations,
-                    movement,
-                });
+            if movement <= self.tolerance {
+                break (Status::Converged, movement);
             }
-            points = next;
+            if iterations >= self.max_iterations {
+                break (Status::IterationLimit, movement);
+            }
+            if guard.says_stop(&progress) {
+                break (Status::Stopped, movement);
+            }
+            let prices = core::mem::take(&mut at.prices);
+            let mut next = self.evaluate(&question, points, masses, prices, guard.time_left())?;
+            if self.free_masses {
+                if next.value > at.value && next.masses != at.masses {
+                    // Too long a step for the masses; the points alone never make it worse.
+                    rate *= SHORTER;
+                    let Evaluation { points, prices, .. } = next;
+                    let masses = at.masses.clone();
+                    next = self.evaluate(&question, points, masses, prices, guard.time_left())?;
+                } else {
+                    rate *= LONGER;
+                }
+            }
+            if guard.is_over() {
+                // Cut short, perhaps before the plans were plans.
+                break (Status::Stopped, movement);
+            }
+            at = next;
             iterations += 1;
-        }
+        };
+        Ok(FreeSupportSolution {
+            points: at.points,
+            masses: at.masses,
+            value: at.value,
+            status,
+            iterations,
+            movement,
+        })
     }
 
     /// Σ_{k<l} w_k w_l W₂²(k, l), by exact transport between every two clouds: no barycentre, on any support, has a lower value.
@@ -310,6 +297,40 @@ impl FreeSupport {
         Ok(points)
     }
 
+    /// The plans to all clouds, and what they say.
+    fn evaluate(
+        &self,
+        question: &Question<'_>,
+        points: Vec<f64>,
+        masses: Vec<f64>,
+        prices: Vec<Potentials>,
+        limit: Option<Duration>,
+    ) -> Result<Evaluation, Error> {
+        let sent = map_ranges(question.clouds.len(), 1, |k| {
+            let start = prices.get(k.start);
+            self.send(question, k.start, &points, &masses, start, limit)
+        });
+        let mut at = Evaluation {
+            images: vec![0.0; points.len()],
+            slopes: vec![0.0; masses.len()],
+            value: 0.0,
+            prices: Vec::with_capacity(sent.len()),
+            points,
+            masses,
+        };
+        for (sent, w) in sent.into_iter().zip(&question.weights) {
+            let sent = sent?;
+            let add = |to: &mut [f64], from: &[f64]| {
+                to.iter_mut().zip(from).for_each(|(t, f)| *t += w * f);
+            };
+            add(&mut at.images, &sent.images);
+            add(&mut at.slopes, &sent.slopes);
+            at.value += w * sent.cost;
+            at.prices.push(sent.potentials);
+        }
+        Ok(at)
+    }
+
     /// Where each point's mass goes in one cloud, on average.
     fn send(
         &self,
@@ -318,16 +339,52 @@ impl FreeSupport {
         points: &[f64],
         own: &[f64],
         start: Option<&Potentials>,
+        limit: Option<Duration>,
     ) -> Result<Sent, Error> {
         let (cloud, d) = (question.clouds[k], question.dimension);
         let cost = PointCloud::new(points, cloud, d, SquaredEuclidean)?;
-        let problem = Problem::new(cost, Marginals::normalised(own, &question.masses[k])?)?;
-        let solution = match (self.epsilon, start) {
-            (None, None) => Exact::new().solve(&problem)?,
-            (None, Some(start)) => Exact::new().solve_from(&problem, start)?,
-            (Some(e), None) => Entropic::new(e).solve(&problem)?,
-            (Some(e), Some(start)) => Entropic::new(e).solve_from(&problem, start)?,
+        let marginals = Marginals::normalised(own, &question.masses[k])?;
+        let (n, m) = (own.len(), question.masses[k].len());
+        if n.checked_mul(m).is_some_and(|cells| cells <= MOST_STORED) {
+            // Few enough to be read many times from memory rather than worked out each time.
+            let mut table = vec![0.0; n * m];
+            cost.fill(0..n, &mut table);
+            let problem = Problem::new(Dense::new(&table, n, m)?, marginals)?;
+            return self.sent(&problem, question, k, points, start, limit);
+        }
+        let problem = Problem::new(cost, marginals)?;
+        self.sent(&problem, question, k, points, start, limit)
+    }
+
+    fn sent<C: Cost<f64>>(
+        &self,
+        problem: &Problem<f64, C>,
+        question: &Question<'_>,
+        k: usize,
+        points: &[f64],
+        start: Option<&Potentials>,
+        limit: Option<Duration>,
+    ) -> Result<Sent, Error> {
+        let (cloud, d) = (question.clouds[k], question.dimension);
+        let solution = match self.epsilon {
+            None => {
+                let solver = Exact::new();
+                let solver = limit.map_or(solver.clone(), |l| solver.time_limit(l));
+                match start {
+                    None => solver.solve(problem)?,
+                    Some(start) => solver.solve_from(problem, start)?,
+                }
+            }
+            Some(epsilon) => {
+                let solver = Entropic::new(epsilon);
+                let solver = limit.map_or(solver.clone(), |l| solver.time_limit(l));
+                match start {
+                    None => solver.solve(problem)?,
+                    Some(start) => solver.solve_from(problem, start)?,
+                }
+            }
         };
+        let own = problem.marginals().rows();
         let (mut images, mut total) = (vec![0.0; points.len()], 0.0);
         for e in solution.plan().entries(0.0) {
             let y = &cloud[e.col * d..][..d];
@@ -339,18 +396,111 @@ impl FreeSupport {
                 .for_each(|(o, y)| *o += share * y);
             total += e.mass * x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
         }
+        let potentials = solution.potentials().clone();
+        // Entropic potentials hold ε ln m beside the price.
+        let epsilon = self.epsilon.unwrap_or(0.0);
+        let slope = |(f, m): (&f64, &f64)| match *m > 0.0 {
+            true => f - epsilon * m.ln(),
+            false => 0.0,
+        };
         Ok(Sent {
             images,
+            slopes: potentials.rows.iter().zip(own).map(slope).collect(),
             cost: total,
-            potentials: solution.potentials().clone(),
+            potentials,
         })
     }
 }
 
+/// Tables of so many distances are stored: a few megabytes.
+const MOST_STORED: usize = 1 << 20;
+
+/// Steps of the masses: a price that is the clouds' spread above the mean takes this share, and what longer and shorter steps are.
+const FIRST_RATE: f64 = 1.0;
+const LONGER: f64 = 1.5;
+const SHORTER: f64 = 0.25;
+
+/// Masses below this are none.
+const LEAST_MASS: f64 = 1e-12;
+
+/// What the plan to one cloud says.
 struct Sent {
     images: Vec<f64>,
+    slopes: Vec<f64>,
     cost: f64,
     potentials: Potentials,
+}
+
+/// A support, and what the plans from it say.
+struct Evaluation {
+    points: Vec<f64>,
+    masses: Vec<f64>,
+    /// Σ_k w_k of where each point's mass goes.
+    images: Vec<f64>,
+    /// Σ_k w_k of what more mass at each point costs, up to a constant.
+    slopes: Vec<f64>,
+    value: f64,
+    prices: Vec<Potentials>,
+}
+
+impl Evaluation {
+    /// The points and masses that either half-step leads to; masses at a rate where they are sought.
+    fn led_to(&self, question: &Question<'_>, rate: Option<f64>) -> (Vec<f64>, Vec<f64>) {
+        let d = question.dimension;
+        let mut points = self.images.clone();
+        let each = points.chunks_exact_mut(d).zip(self.points.chunks_exact(d));
+        for ((n, x), m) in each.zip(&self.masses) {
+            // Points of no mass stay where they are.
+            if *m == 0.0 {
+                n.copy_from_slice(x);
+            }
+        }
+        let masses = match rate {
+            Some(rate) if question.spread > 0.0 => self.shifted_masses(rate / question.spread),
+            _ => self.masses.clone(),
+        };
+        (points, masses)
+    }
+
+    /// m_j exp(−η f_j), scaled to a total of one.
+    fn shifted_masses(&self, eta: f64) -> Vec<f64> {
+        let pairs = || self.masses.iter().zip(&self.slopes);
+        let carried = || pairs().filter(|(m, f)| **m > 0.0 && f.is_finite());
+        let mean: f64 = carried().map(|(m, f)| m * f).sum();
+        let each = pairs().map(|(m, f)| match *m > 0.0 && f.is_finite() {
+            true => m * (-eta * (f - mean)).clamp(-1.0, 1.0).exp(),
+            false => *m,
+        });
+        let mut masses: Vec<f64> = each.collect();
+        for _ in 0..2 {
+            let total: f64 = masses.iter().sum();
+            for m in &mut masses {
+                *m = if *m < LEAST_MASS * total {
+                    0.0
+                } else {
+                    *m / total
+                };
+            }
+        }
+        masses
+    }
+
+    /// Mean square movement over the spread, and the share of mass that changes its place.
+    fn movement(&self, question: &Question<'_>, points: &[f64], masses: &[f64]) -> f64 {
+        let d = question.dimension;
+        let each = points.chunks_exact(d).zip(self.points.chunks_exact(d));
+        let squares = each.map(|(n, x)| n.iter().zip(x).map(|(n, x)| (n - x) * (n - x)).sum());
+        let moved: f64 = squares
+            .zip(&self.masses)
+            .map(|(s, m): (f64, _)| m * s)
+            .sum();
+        let both = masses.iter().zip(&self.masses);
+        let shifted: f64 = both.map(|(n, m)| (n - m).abs()).sum();
+        match question.spread > 0.0 {
+            true => moved / question.spread + 0.5 * shifted,
+            false => moved + 0.5 * shifted,
+        }
+    }
 }
 
 /// The clouds, checked.

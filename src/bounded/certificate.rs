@@ -15,9 +15,14 @@ use super::laminar::shares;
 use super::question::Question;
 use crate::Certificate;
 use crate::flow::Bounds;
+use crate::kernel::rounding::{Double, Sum, Tally, sum};
 
-/// Mass that may be missing from a plan made feasible, as a share of all: it is put together in a few roundings.
+/// Mass that may be missing from a plan made feasible, as a share of all: it is put together in a few roundings. What is missing is
+/// counted at the dearest price there is.
 const MISSING: f64 = 1e-9;
+
+/// A plan made feasible is made so again while that brings it closer, at most as often as this.
+const REPAIRS: usize = 4;
 
 /// Judges a plan whose rows and entries are within bounds, and prices of the tree's nodes.
 pub(super) fn certify(
@@ -27,67 +32,124 @@ pub(super) fn certify(
     prices: &[f64],
 ) -> Certificate {
     let tree = &question.tree;
-    let mut cols = vec![0.0; tree.cols];
-    let mut beyond = 0.0;
-    for (row, bounds) in plan.chunks_exact(tree.cols).zip(&question.rows) {
-        beyond += bounds.distance(row.iter().sum());
-        for (sum, p) in cols.iter_mut().zip(row) {
-            *sum += p;
-        }
-    }
-    let sums = tree.sums(&cols);
-    let mass = sums[tree.root()];
-    beyond += tree
-        .bounds
-        .iter()
-        .zip(&sums)
-        .map(|(b, s)| b.distance(*s))
-        .sum::<f64>();
+    let sums = Sums::new(question, plan);
     Certificate {
-        primal: feasible(question, held, plan, &cols)
-            .map_or(f64::INFINITY, |plan| cost(question, &plan)),
+        primal: primal(question, held, plan, prices),
         dual: dual(question, prices),
-        objective: cost(question, plan),
-        violation: beyond / mass.max(tree.bounds[tree.root()].lower).max(1e-300),
-        mass,
+        objective: cost(question, plan).value.value(),
+        violation: sums.beyond / sums.mass.max(tree.bounds[tree.root()].lower).max(1e-300),
+        mass: sums.mass,
+    }
+}
+
+/// The sums of a plan, and what they are beyond their bounds.
+struct Sums {
+    cols: Vec<f64>,
+    mass: f64,
+    beyond: f64,
+}
+
+impl Sums {
+    fn new(question: &Question, plan: &[f64]) -> Self {
+        let tree = &question.tree;
+        let mut cols = vec![Sum::default(); tree.cols];
+        let mut beyond = 0.0;
+        for (row, bounds) in plan.chunks_exact(tree.cols).zip(&question.rows) {
+            beyond += bounds.distance(sum(row));
+            for (sum, p) in cols.iter_mut().zip(row) {
+                sum.add(*p);
+            }
+        }
+        let cols: Vec<f64> = cols.into_iter().map(Sum::value).collect();
+        let sums = tree.sums(&cols);
+        let nodes = tree.bounds.iter().zip(&sums);
+        beyond += nodes.map(|(b, s)| b.distance(*s)).sum::<f64>();
+        Self {
+            mass: sums[tree.root()],
+            cols,
+            beyond,
+        }
     }
 }
 
 /// ⟨C, P⟩; a forbidden pair that carries nothing costs nothing.
-fn cost(question: &Question, plan: &[f64]) -> f64 {
-    let pairs = question.costs.iter().zip(plan).filter(|(_, p)| **p > 0.0);
-    pairs.map(|(c, p)| c * p).sum()
+fn cost(question: &Question, plan: &[f64]) -> Tally {
+    let mut spent = Tally::default();
+    for (c, p) in question.costs.iter().zip(plan) {
+        if *p > 0.0 {
+            spent.add(*c, *p);
+        }
+    }
+    spent
 }
 
+/// The cost of a feasible plan near this one, rounded up.
+fn primal(question: &Question, held: &[Bounds], plan: &[f64], prices: &[f64]) -> f64 {
+    let mut sums = Sums::new(question, plan);
+    let mut best: Option<(Vec<f64>, f64)> = None;
+    for _ in 0..REPAIRS {
+        let from = best.as_ref().map_or(plan, |(plan, _)| plan);
+        let Some(nearer) = feasible(question, held, from, &sums.cols) else {
+            break;
+        };
+        sums = Sums::new(question, &nearer);
+        let overfull = nearer.iter().map(|p| (p - question.cap).max(0.0));
+        let off = sums.beyond + overfull.sum::<f64>();
+        if best.as_ref().is_some_and(|(_, least)| off >= *least) {
+            break;
+        }
+        best = Some((nearer, off));
+        if off == 0.0 {
+            break;
+        }
+    }
+    let Some((plan, off)) = best else {
+        return f64::INFINITY;
+    };
+    let finite = question.costs.iter().filter(|c| c.is_finite());
+    let above = question.tree.along_paths(prices);
+    let dearest = finite.chain(&above).fold(0.0, |d: f64, c| d.max(c.abs()));
+    let spent = cost(question, &plan);
+    spent.value.value() + spent.error() + 2.0 * off * dearest
+}
+
+/// The value of these prices, rounded down.
 fn dual(question: &Question, prices: &[f64]) -> f64 {
     let tree = &question.tree;
     let above = tree.along_paths(prices);
-    let mut value = 0.0;
+    let mut value = Tally::default();
     for (bounds, price) in tree.bounds.iter().zip(prices) {
         if *price > 0.0 {
-            value += bounds.lower * price;
+            value.add(bounds.lower, *price);
         } else if *price < 0.0 {
-            value += bounds.upper * price;
+            value.add(bounds.upper, *price);
         }
     }
-    let mut reduced = vec![0.0; tree.cols];
+    // What the sums along paths may be off by.
+    let sizes: Vec<f64> = prices.iter().map(|p| p.abs()).collect();
+    let longest = tree.along_paths(&sizes).into_iter().fold(0.0, f64::max);
+    let blur = f64::EPSILON * longest;
+    let mut reduced = vec![(0.0, 0.0); tree.cols];
     for (costs, bounds) in question.costs.chunks_exact(tree.cols).zip(&question.rows) {
         for ((r, cost), y) in reduced.iter_mut().zip(costs).zip(&above) {
-            *r = cost - y;
+            let Double { high, low } = Double::difference(*cost, *y);
+            *r = (high, low);
         }
-        reduced.sort_by(f64::total_cmp);
+        reduced.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut room, mut owed) = (bounds.upper, bounds.lower);
-        for r in &reduced {
+        for (r, low) in &reduced {
             let share = if *r < 0.0 { room } else { owed }.min(question.cap);
             if !(share > 0.0) || *r == f64::INFINITY {
                 break;
             }
-            value += r * share;
+            value.add(*r, share);
+            value.add(*low, share);
+            value.blur += blur * share;
             room -= share;
             owed -= share;
         }
     }
-    value
+    value.value.value() - value.error()
 }
 
 /// A plan near this one that keeps all bounds, if there is a simple way to one.

@@ -27,19 +27,17 @@
 //! and the error halves, and as long as it halves the error no cycle is run at all. A kept step thus never undoes what
 //! cycles have won, and a refused one costs its passes over the costs, which count as iterations.
 
-use core::ops::ControlFlow;
-use core::time::Duration;
-
 use super::certificate::certify;
 use super::exact::feasible;
 use super::newton::Step;
-use super::projection::{CLOSED, corrected, level, log_sum_exp, project_row};
+use super::projection::{CLOSED, corrected, level, project_row};
 use super::question::Question;
 use super::solution::{BoundedSolution, Prices};
 use crate::entropic::outcome::{check_epsilon, check_tolerance};
 use crate::entropic::probe::CostProbe;
 use crate::flow::MinCostFlow;
-use crate::solver::{Guard, Watch};
+use crate::kernel::exp::log_sum_exp;
+use crate::solver::{Guard, Watch, options, watched};
 use crate::{Dense, Error, OwnedPlan, Progress, Status};
 
 /// What [`BregmanProjections`] does between cycles of projections.
@@ -120,95 +118,80 @@ impl BregmanProjections {
         }
     }
 
-    /// Error of the bounded sums over the mass at which to stop: what they are beyond their bounds by, and how far a sum with a
-    /// price is from its bound. Default: 1e-6.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Dense, bounded::{BoundedTransport, BregmanProjections}};
-    /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
-    /// let answer = transport.solve_entropic(&BregmanProjections::new(0.1).tolerance(1e-10))?;
-    /// assert!(answer.certificate().violation <= 1e-10);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// Error of the bounded sums over the mass at which to stop: what they are beyond their bounds by, and how far a sum with a
+        /// price is from its bound. Default: 1e-6.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Dense, bounded::{BoundedTransport, BregmanProjections}};
+        /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
+        /// let answer = transport.solve_entropic(&BregmanProjections::new(0.1).tolerance(1e-10))?;
+        /// assert!(answer.certificate().violation <= 1e-10);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        tolerance: f64,
+
+        /// Cap on the passes over the costs: cycles of projections and Newton's steps. Default: 10,000.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
+        /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
+        /// let answer = transport.solve_entropic(&BregmanProjections::new(0.1).max_iterations(0))?;
+        /// assert_eq!(answer.status(), Status::IterationLimit);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        max_iterations: usize,
+
+        /// What is done between cycles of projections. Default: Newton's steps.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Dense, bounded::{Acceleration, BoundedTransport, BregmanProjections}};
+        /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
+        /// let fast = BregmanProjections::new(0.1);
+        /// let plain = fast.clone().acceleration(Acceleration::None);
+        /// let (fast, plain) = (transport.solve_entropic(&fast)?, transport.solve_entropic(&plain)?);
+        /// assert!((fast.objective() - plain.objective()).abs() < 1e-6);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        acceleration: Acceleration,
     }
 
-    /// Cap on the passes over the costs: cycles of projections and Newton's steps. Default: 10,000.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
-    /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
-    /// let answer = transport.solve_entropic(&BregmanProjections::new(0.1).max_iterations(0))?;
-    /// assert_eq!(answer.status(), Status::IterationLimit);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn max_iterations(mut self, max_iterations: usize) -> Self {
-        self.max_iterations = max_iterations;
-        self
-    }
-
-    /// What is done between cycles of projections. Default: Newton's steps.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Dense, bounded::{Acceleration, BoundedTransport, BregmanProjections}};
-    /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
-    /// let fast = BregmanProjections::new(0.1);
-    /// let plain = fast.clone().acceleration(Acceleration::None);
-    /// let (fast, plain) = (transport.solve_entropic(&fast)?, transport.solve_entropic(&plain)?);
-    /// assert!((fast.objective() - plain.objective()).abs() < 1e-6);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn acceleration(mut self, acceleration: Acceleration) -> Self {
-        self.acceleration = acceleration;
-        self
-    }
-
-    /// Calls `callback` before every cycle; [`ControlFlow::Break`] stops with the plan so far. Default: none.
-    ///
-    /// # Examples
-    /// ```
-    /// use core::ops::ControlFlow;
-    /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
-    /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0], 1, 2)?).every_col(0.3);
-    /// let impatient = BregmanProjections::new(0.1).on_progress(|_| ControlFlow::Break(()));
-    /// assert_eq!(transport.solve_entropic(&impatient)?.status(), Status::Stopped);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops with [`Status::Stopped`] when this much time has passed; obeyed within a cycle of projections. What is found by then
-    /// need not keep the bounds: the certificate says how far off it is. Default: never.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
-    /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
-    /// let hasty = BregmanProjections::new(0.1).time_limit(std::time::Duration::ZERO);
-    /// assert_eq!(transport.solve_entropic(&hasty)?.status(), Status::Stopped);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Calls `callback` before every cycle; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with the plan so far. Default: none.
+        ///
+        /// # Examples
+        /// ```
+        /// use core::ops::ControlFlow;
+        /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
+        /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0], 1, 2)?).every_col(0.3);
+        /// let impatient = BregmanProjections::new(0.1).on_progress(|_| ControlFlow::Break(()));
+        /// assert_eq!(transport.solve_entropic(&impatient)?.status(), Status::Stopped);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        on_progress,
+        /// Stops with [`Status::Stopped`] when this much time has passed; obeyed within a cycle of projections. What is found by then
+        /// need not keep the bounds: the certificate says how far off it is. Default: never.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Dense, Status, bounded::{BoundedTransport, BregmanProjections}};
+        /// let transport = BoundedTransport::new(Dense::new(&[0.0, 1.0, 0.3, 0.4], 2, 2)?).every_row(0.5).every_col(..=0.6);
+        /// let hasty = BregmanProjections::new(0.1).time_limit(std::time::Duration::ZERO);
+        /// assert_eq!(transport.solve_entropic(&hasty)?.status(), Status::Stopped);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        time_limit,
     }
 }
 
 /// Costs that are apart by this many ε in a typical row are where to begin: softer stages teach nothing.
-const SOFT: f64 = 64.0;
+const FIRST_CONTRAST: f64 = 64.0;
 
 /// What an intermediate stage need be right to.
-const ROUGHLY: f64 = 1e-3;
+const STAGE_TOLERANCE: f64 = 1e-3;
 
 /// Projects, from a soft problem to the one that was asked.
 pub(super) fn project(
@@ -223,7 +206,7 @@ pub(super) fn project(
     let spread = CostProbe::new(&Dense::new(&question.costs, n, k)?, solver.epsilon).spread;
     let gamma = 1.0 / solver.epsilon;
     let mut stages = vec![gamma];
-    while let Some(&last) = stages.last().filter(|&&g| g * spread > SOFT) {
+    while let Some(&last) = stages.last().filter(|&&g| g * spread > FIRST_CONTRAST) {
         stages.push(last / 3.0);
     }
     let mut state = State::new(&question, gamma);
@@ -232,7 +215,7 @@ pub(super) fn project(
         let goal = if stages.is_empty() {
             solver.tolerance
         } else {
-            solver.tolerance.max(ROUGHLY)
+            solver.tolerance.max(STAGE_TOLERANCE)
         };
         status = state.stage(stage, goal, solver, &guard);
         if matches!(status, Status::Stalled | Status::Stopped) {
@@ -283,14 +266,14 @@ struct State<'a> {
 }
 
 /// The longest step in the logarithm that a quadratic model of exponentials is ever trusted for.
-const REACH: f64 = 10.0;
+const LONGEST_STEP: f64 = 10.0;
 
 /// What rounding may do to the dual's value, as a share of the sizes of its terms.
-const BLUR: f64 = 1e-13;
+const DUAL_ROUNDING: f64 = 1e-13;
 
 /// Lengths of Newton's step that are tried, each a quarter of the one before. Where rows are nearly decided the dual is
 /// flat up to a wall that rises exponentially, and only a short step ends before it.
-const TRIALS: usize = 4;
+const STEP_TRIALS: usize = 4;
 
 impl<'a> State<'a> {
     fn new(question: &'a Question, gamma: f64) -> Self {
@@ -302,7 +285,7 @@ impl<'a> State<'a> {
             multipliers: vec![0.0; nodes],
             sums: vec![0.0; nodes],
             plan: vec![0.0; question.costs.len()],
-            reach: REACH,
+            reach: LONGEST_STEP,
             iterations: 0,
             first: None,
         }
@@ -339,9 +322,9 @@ impl<'a> State<'a> {
             if at >= solver.max_iterations {
                 return Status::IterationLimit;
             }
-            let room = at + TRIALS < solver.max_iterations;
+            let room = at + STEP_TRIALS < solver.max_iterations;
             if solver.acceleration == Acceleration::Newton && wait == 0 && room {
-                if self.newton(error) {
+                if self.newton(error, guard) {
                     patience = rest;
                     if self.error() <= 0.5 * error {
                         continue;
@@ -401,10 +384,14 @@ impl<'a> State<'a> {
 
     /// Tries Newton's step, whole and shortened; where none is any good, multipliers, row multipliers and sums
     /// are as before, but not the plan.
-    fn newton(&mut self, error: f64) -> bool {
+    fn newton(&mut self, error: f64, guard: &Guard<'_>) -> bool {
+        let curvature = self.curvature();
+        if guard.is_over() {
+            return false;
+        }
         let step = Step::new(
             &self.question.tree,
-            &self.curvature(),
+            &curvature,
             &self.multipliers,
             &self.sums,
             error.clamp(1e-10, 1e-3),
@@ -413,7 +400,10 @@ impl<'a> State<'a> {
         let (before, _) = self.dual();
         let (alpha, sums) = (self.alpha.clone(), self.sums.clone());
         let old = self.multipliers.clone();
-        for trial in 0..TRIALS {
+        for trial in 0..STEP_TRIALS {
+            if guard.is_over() {
+                break;
+            }
             let share = step.within(self.reach);
             self.multipliers = step.at(share);
             self.project_rows();
@@ -422,7 +412,7 @@ impl<'a> State<'a> {
             let (after, blur) = self.dual();
             if after > before || (after >= before - blur && self.error() <= 0.5 * error) {
                 if trial == 0 {
-                    self.reach = (4.0 * self.reach).min(REACH);
+                    self.reach = (4.0 * self.reach).min(LONGEST_STEP);
                 }
                 return true;
             }
@@ -467,7 +457,7 @@ impl<'a> State<'a> {
                 _ => {}
             }
         }
-        (value, BLUR * size)
+        (value, DUAL_ROUNDING * size)
     }
 
     /// How the columns' sums answer to the logarithms of their scalings, k × k.

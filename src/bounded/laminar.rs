@@ -178,30 +178,30 @@ impl Tree {
 
     /// Column sums near the given ones that satisfy every bound, given what nodes can hold.
     pub(super) fn repair(&self, cols: &[f64], held: &[Bounds]) -> Vec<f64> {
-        let mut wanted = self.sums(cols);
+        let mut sums_asked = self.sums(cols);
         let root = self.root();
-        wanted[root] = wanted[root].clamp(held[root].lower, held[root].upper);
+        sums_asked[root] = sums_asked[root].clamp(held[root].lower, held[root].upper);
         for &v in self.upwards.iter().rev() {
             let children = &self.children[v];
             for &c in children {
-                wanted[c] = wanted[c].clamp(held[c].lower, held[c].upper);
+                sums_asked[c] = sums_asked[c].clamp(held[c].lower, held[c].upper);
             }
-            let excess = children.iter().map(|&c| wanted[c]).sum::<f64>() - wanted[v];
+            let excess = children.iter().map(|&c| sums_asked[c]).sum::<f64>() - sums_asked[v];
             // Take the excess from, or give the lack to, the children in proportion to their room.
             let room = |c: usize| {
                 if excess > 0.0 {
-                    wanted[c] - held[c].lower
+                    sums_asked[c] - held[c].lower
                 } else {
-                    held[c].upper - wanted[c]
+                    held[c].upper - sums_asked[c]
                 }
             };
             let rooms: Vec<f64> = children.iter().map(|&c| room(c).max(0.0)).collect();
             for (&c, share) in children.iter().zip(shares(&rooms)) {
-                wanted[c] -= excess * share;
+                sums_asked[c] -= excess * share;
             }
         }
-        wanted.truncate(self.cols);
-        wanted
+        sums_asked.truncate(self.cols);
+        sums_asked
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Step {
 }
 
 /// Corrections of the guess; what has not settled by then is left to the check of the step.
-const GUESSES: usize = 20;
+const MOST_CORRECTIONS: usize = 20;
 
 impl Step {
     /// The step from `multipliers`, at which the nodes' sums are `sums` and the curvature between
@@ -67,7 +67,7 @@ impl Step {
             })
             .collect();
         let mut change = Vec::new();
-        for _ in 0..GUESSES {
+        for _ in 0..MOST_CORRECTIONS {
             change = multipliers.iter().map(|m| -m).collect();
             let tight: Vec<usize> = (0..nodes).filter(|&v| holds[v] != Holds::Neither).collect();
             let mut system = Vec::with_capacity(tight.len() * tight.len());

@@ -7,6 +7,7 @@
 //! with x = 0 where that keeps the bounds already, and otherwise such that the bound overstepped holds.
 
 use crate::flow::Bounds;
+use crate::kernel::exp::log_sum_exp;
 
 /// The multiplier of a sum that must be zero, in place of −∞: large, and finite to keep the arithmetic honest.
 pub(super) const CLOSED: f64 = -1e9;
@@ -66,14 +67,6 @@ pub(super) fn level(logits: impl Iterator<Item = f64> + Clone, target: f64, cap:
         }
         x = next;
     }
-}
-
-pub(super) fn log_sum_exp(logits: impl Iterator<Item = f64> + Clone) -> f64 {
-    let top = logits.clone().fold(f64::NEG_INFINITY, f64::max);
-    if top == f64::NEG_INFINITY {
-        return top;
-    }
-    top + logits.map(|l| (l - top).exp()).sum::<f64>().ln()
 }
 
 /// The multiplier that takes a sum (given by its logarithm, without it) into its bounds.

@@ -198,7 +198,7 @@ impl BoundedSolution {
             let scale = finite
                 .filter(|c| c.is_finite())
                 .fold(1e-250, |s, c| c.abs().max(s));
-            HARD / scale
+            HARDEST_SCALE / scale
         };
         for ((logit, cost), g) in out.iter_mut().zip(costs).zip(&self.col_potentials) {
             *logit = gamma * (g - cost);
@@ -209,4 +209,4 @@ impl BoundedSolution {
 }
 
 /// 1/ε, over the size of the costs, at which nothing is soft.
-const HARD: f64 = 1e12;
+const HARDEST_SCALE: f64 = 1e12;

@@ -27,15 +27,18 @@ pub(crate) struct Boxes<T> {
 impl<T: Real> Boxes<T> {
     /// Orders the points; leaves hold at least `least` of them, where there are so many, and fewer than twice that.
     pub(crate) fn new(points: &[T], dimension: usize, least: usize) -> Self {
-        let (d, nested) = (dimension, Nested::new(points, dimension));
-        let order = nested.into_order();
-        let count = order.len();
-        let depth = (count / least).max(1).ilog2();
+        let order = Nested::new(points, dimension).into_order();
         let mut sorted = Vec::with_capacity(points.len());
         for &p in &order {
-            sorted.extend_from_slice(&points[p as usize * d..][..d]);
+            sorted.extend_from_slice(&points[p as usize * dimension..][..dimension]);
         }
-        let mut by_coordinate = vec![T::zero(); points.len()];
+        Self::around(order, sorted, dimension, least)
+    }
+
+    fn around(order: Vec<u32>, sorted: Vec<T>, dimension: usize, least: usize) -> Self {
+        let (d, count) = (dimension, order.len());
+        let depth = (count / least).max(1).ilog2();
+        let mut by_coordinate = vec![T::zero(); sorted.len()];
         let mut corners = vec![T::zero(); (2 * d) << (depth + 1)];
         for leaf in 0..1usize << depth {
             let run = cut(count, depth, leaf)..cut(count, depth, leaf + 1);
@@ -88,11 +91,16 @@ impl<T: Real> Boxes<T> {
         cut(count, self.depth, leaf)..cut(count, self.depth, leaf + 1)
     }
 
-    /// How many points lie in a node.
-    pub(crate) fn population(&self, node: usize) -> usize {
+    /// The places of a node.
+    pub(crate) fn run(&self, node: usize) -> Range<usize> {
         let (count, depth) = (self.order.len(), node.ilog2());
         let q = node - (1 << depth);
-        cut(count, depth, q + 1) - cut(count, depth, q)
+        cut(count, depth, q)..cut(count, depth, q + 1)
+    }
+
+    /// How many points lie in a node.
+    pub(crate) fn population(&self, node: usize) -> usize {
+        self.run(node).len()
     }
 
     /// Lower and upper corner of a node's box.
@@ -110,15 +118,24 @@ impl<T: Real> Boxes<T> {
 
     /// The largest of the values, given place by place, in each node.
     pub(crate) fn highest(&self, values: &[f64]) -> Vec<f64> {
+        self.gather(values, f64::NEG_INFINITY, f64::max)
+    }
+
+    /// The least of the values, given place by place, in each node.
+    pub(crate) fn lowest(&self, values: &[f64]) -> Vec<f64> {
+        self.gather(values, f64::INFINITY, f64::min)
+    }
+
+    fn gather(&self, values: &[f64], none: f64, fold: fn(f64, f64) -> f64) -> Vec<f64> {
         let leaves = self.leaves();
-        let mut high = vec![f64::NEG_INFINITY; 2 * leaves];
+        let mut all = vec![none; 2 * leaves];
         for leaf in 0..leaves {
             let run = values[self.places(leaf)].iter().copied();
-            high[leaves + leaf] = run.fold(f64::NEG_INFINITY, f64::max);
+            all[leaves + leaf] = run.fold(none, fold);
         }
         for node in (1..leaves).rev() {
-            high[node] = high[2 * node].max(high[2 * node + 1]);
+            all[node] = fold(all[2 * node], all[2 * node + 1]);
         }
-        high
+        all
     }
 }

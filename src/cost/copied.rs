@@ -6,6 +6,7 @@
 use core::ops::Range;
 
 use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::team::Shard;
 use crate::{Cost, Dense, Real};
 
 /// A cost's entries row by row.
@@ -15,6 +16,7 @@ pub(crate) struct Copied<T> {
     rows: usize,
     cols: usize,
     range: Option<(f64, f64)>,
+    shard: Option<Shard>,
 }
 
 impl<T: Real> Copied<T> {
@@ -22,7 +24,9 @@ impl<T: Real> Copied<T> {
     pub(crate) fn within(cost: &dyn Cost<T>, bytes: usize) -> Option<Self> {
         let (rows, cols) = (cost.rows(), cost.cols());
         let size = rows.checked_mul(cols)?;
-        if size.checked_mul(size_of::<T>())? > bytes || cost.block(0..rows).is_some() {
+        // Members of a team do alike: by the size of the whole.
+        let whole = super::whole_rows(cost).checked_mul(cols)?;
+        if whole.checked_mul(size_of::<T>())? > bytes || cost.block(0..rows).is_some() {
             return None;
         }
         let mut entries = vec![T::zero(); size];
@@ -34,6 +38,7 @@ impl<T: Real> Copied<T> {
             rows,
             cols,
             range: cost.range(),
+            shard: cost.shard().cloned(),
         })
     }
 
@@ -76,6 +81,10 @@ impl<T: Real> Cost<T> for Copied<T> {
 
     fn range(&self) -> Option<(f64, f64)> {
         self.range
+    }
+
+    fn shard(&self) -> Option<&Shard> {
+        self.shard.as_ref()
     }
 }
 

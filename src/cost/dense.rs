@@ -40,11 +40,16 @@ impl<'a, T: Real> Dense<'a, T> {
                 found: entries.len(),
             });
         }
-        Ok(Self {
+        Ok(Self::of(entries, rows, cols))
+    }
+
+    /// The same, of a shape that was looked at.
+    pub(super) fn of(entries: &'a [T], rows: usize, cols: usize) -> Self {
+        Self {
             entries,
             rows,
             cols,
-        })
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The price of moving one unit of mass from each row to each column.
 //!
-//! `Cost<T>` is the door for anybody who has numbers on the CPU. One method is enough, [`Cost::at`];
+//! `Cost<T>` is the door for anybody who has numbers on the CPU. Its shape and one method are enough, [`Cost::at`];
 //! the others are there so that a cost can hand over whole *tiles* of rows faster than one entry at a
 //! time, or lend them without copying. Nothing here is ever asked for all n × m entries at once, so a
 //! cost computed on the fly stays O(n + m) in memory. `+∞` forbids a pair.
@@ -9,16 +9,22 @@ mod boxes;
 mod clusters;
 mod copied;
 mod dense;
+mod forbidding;
 mod from_fn;
 mod grid;
+#[cfg(feature = "mmap")]
+mod mapped;
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod points;
+mod priced;
 mod reduced;
 mod rewritable;
 mod sampled;
+mod sharded;
+mod sparse;
 
 use core::ops::Range;
 
@@ -26,18 +32,26 @@ pub(crate) use boxes::Boxes;
 pub(crate) use clusters::Clusters;
 pub(crate) use copied::Copied;
 pub use dense::Dense;
+pub(crate) use forbidding::Forbidding;
 pub use from_fn::FromFn;
 pub use grid::Grid;
+#[cfg(feature = "mmap")]
+pub use mapped::Mapped;
 pub(crate) use reduced::Reduced;
 pub use rewritable::{Rewritable, Table};
 pub(crate) use sampled::Sampled;
+pub use sharded::Sharded;
+pub(crate) use sharded::{fetch, whole_rows};
+pub use sparse::{Pairs, Sparse};
 
 pub(crate) use points::check_points;
 pub use points::{
     Cosine, Euclidean, Manhattan, Metric, MetricFn, PointCloud, Points, SquaredEuclidean,
 };
+pub(crate) use priced::{Find, Least, Priced, Room, fewest_for_boxes};
 
 use crate::Real;
+use crate::team::Shard;
 
 /// A rows × columns table of costs, held or computed.
 ///
@@ -113,7 +127,8 @@ pub trait Cost<T: Real>: Sync {
         false
     }
 
-    /// The points behind the cost, where there are any: lets the exact solver work coarse to fine.
+    /// The points behind the cost, where there are any. Whoever gives them says that every entry is the metric's distance between its
+    /// two points: solvers and certificates then look at near pairs only, where the metric has bounds for the others.
     fn points(&self) -> Option<Points<'_, T>> {
         None
     }
@@ -123,9 +138,19 @@ pub trait Cost<T: Real>: Sync {
         None
     }
 
+    /// The pairs that are allowed, where the cost names them: all others are forbidden, and solvers look at these alone.
+    fn pairs(&self) -> Option<Pairs<'_, T>> {
+        None
+    }
+
     /// Two numbers that all entries are known to lie between without looking, none being +∞: whoever knows saves the
     /// solvers the look at every entry with which they begin. `None`, which is always right, by default.
     fn range(&self) -> Option<(f64, f64)> {
+        None
+    }
+
+    /// The part of a larger problem that these rows are, where a [team](crate::team) holds that together: [`Sharded`] says so.
+    fn shard(&self) -> Option<&Shard> {
         None
     }
 }
@@ -158,8 +183,14 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<T> for &C {
     fn grid(&self) -> Option<&Grid> {
         (**self).grid()
     }
+    fn pairs(&self) -> Option<Pairs<'_, T>> {
+        (**self).pairs()
+    }
     fn range(&self) -> Option<(f64, f64)> {
         (**self).range()
+    }
+    fn shard(&self) -> Option<&Shard> {
+        (**self).shard()
     }
 }
 
@@ -188,6 +219,9 @@ impl<T: Real, C: Cost<T>> Cost<T> for Transposed<C> {
     }
     fn points(&self) -> Option<Points<'_, T>> {
         self.0.points().map(Points::transposed)
+    }
+    fn pairs(&self) -> Option<Pairs<'_, T>> {
+        self.0.pairs().map(Pairs::transposed)
     }
     fn range(&self) -> Option<(f64, f64)> {
         self.0.range()

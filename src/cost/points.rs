@@ -24,8 +24,8 @@ pub struct Points<'a, T> {
     pub cols: &'a [T],
     /// Number of coordinates of a point.
     pub dimension: usize,
-    /// How far apart a row point and a column point are. A hint for finding good starts: exchanging
-    /// rows and columns leaves it as it is.
+    /// How far apart a row point and a column point are. Exchanging rows and columns leaves it as it is: only where
+    /// [it says](Metric::is_symmetric) that both directions are the same do solvers rely on it from either side.
     pub metric: &'a dyn Metric<T>,
 }
 
@@ -82,12 +82,26 @@ pub trait Metric<T: Real>: Sync {
         T::neg_infinity()
     }
 
+    /// A lower bound of the cost from `x` to `y` plus `slopes·(y − centre)`, over all `y` of the box around that centre; rounding
+    /// of the cost in `T` is allowed for. `None` where nothing is known.
+    #[doc(hidden)]
+    fn least_sloped(&self, x: &[T], low: &[T], high: &[T], slopes: &[f64]) -> Option<f64> {
+        let _ = (x, low, high, slopes);
+        None
+    }
+
     /// An upper bound of the cost between any two points of the box `low ≤ x ≤ high`, in `f64` so that it can be told from an
     /// overflow; `None`, which says nothing, by default. With it clouds whose costs would overflow are refused when they are
     /// made, and solvers need not look for entries that are no costs.
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         let _ = (low, high);
         None
+    }
+
+    /// The largest cost for which nothing overflows on the way: [`Real::LARGEST_COST`] by default, its root for a metric that takes
+    /// the root of a sum of squares. Clouds with a larger [`largest_distance`](Self::largest_distance) are refused.
+    fn largest_cost(&self) -> f64 {
+        T::LARGEST_COST
     }
 
     /// Writes ∂ distance(x, y) / ∂x over `out` and says whether the metric has a derivative; by default it has none, and losses over
@@ -122,6 +136,19 @@ pub trait Metric<T: Real>: Sync {
     fn is_symmetric(&self) -> bool {
         false
     }
+
+    /// Whether between points of one coordinate the distance is a convex function of their difference; `false` by default, which
+    /// is always right. Such clouds are solved by sorting them.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Cosine, Metric, SquaredEuclidean};
+    /// assert!(Metric::<f64>::is_convex_on_a_line(&SquaredEuclidean));
+    /// assert!(!Metric::<f64>::is_convex_on_a_line(&Cosine));
+    /// ```
+    fn is_convex_on_a_line(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
@@ -137,8 +164,14 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     fn least_between(&self, here: (&[T], &[T]), there: (&[T], &[T])) -> T {
         (**self).least_between(here, there)
     }
+    fn least_sloped(&self, x: &[T], low: &[T], high: &[T], slopes: &[f64]) -> Option<f64> {
+        (**self).least_sloped(x, low, high, slopes)
+    }
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         (**self).largest_distance(low, high)
+    }
+    fn largest_cost(&self) -> f64 {
+        (**self).largest_cost()
     }
     fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
         (**self).gradient(x, y, out)
@@ -152,6 +185,26 @@ impl<T: Real, M: Metric<T> + ?Sized> Metric<T> for &M {
     fn is_symmetric(&self) -> bool {
         (**self).is_symmetric()
     }
+    fn is_convex_on_a_line(&self) -> bool {
+        (**self).is_convex_on_a_line()
+    }
+}
+
+/// What rounding may take from a distance of so many coordinates, as a share of it: d + 2 operations in `T`, each off by half a unit.
+pub(super) fn rounding<T: Real>(dimension: usize) -> f64 {
+    (dimension + 2) as f64 * T::epsilon().widen()
+}
+
+/// Coordinates of a point and of a box, with a slope each.
+fn sloped<'a, T: Real>(
+    x: &'a [T],
+    low: &'a [T],
+    high: &'a [T],
+    slopes: &'a [f64],
+) -> impl Iterator<Item = (f64, f64, f64, f64)> + 'a {
+    let boxes = low.iter().zip(high);
+    let each = x.iter().zip(boxes).zip(slopes);
+    each.map(|((x, (low, high)), &slope)| (x.widen(), low.widen(), high.widen(), slope))
 }
 
 /// ‖x − y‖²: the cost of the 2-Wasserstein distance.
@@ -217,6 +270,15 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
         steps_between(here, there).fold(T::zero(), |s, d| s + d * d)
     }
 
+    fn least_sloped(&self, x: &[T], low: &[T], high: &[T], slopes: &[f64]) -> Option<f64> {
+        let exact = 1.0 - rounding::<T>(x.len());
+        let each = sloped(x, low, high, slopes).map(|(x, low, high, slope)| {
+            let y = (x - 0.5 * slope / exact).max(low).min(high);
+            exact * (y - x) * (y - x) + slope * (y - 0.5 * (low + high))
+        });
+        Some(each.sum())
+    }
+
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         Some(sides(low, high).map(|d| d * d).sum())
     }
@@ -233,6 +295,10 @@ impl<T: Real> Metric<T> for SquaredEuclidean {
     }
 
     fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn is_convex_on_a_line(&self) -> bool {
         true
     }
 }
@@ -255,14 +321,40 @@ impl<T: Real> Metric<T> for Euclidean {
         SquaredEuclidean.least_between(here, there).sqrt()
     }
 
+    fn least_sloped(&self, x: &[T], low: &[T], high: &[T], slopes: &[f64]) -> Option<f64> {
+        // ‖y − x‖ ≥ u·(y − x) for any unit vector u, for one the direction of the centre.
+        let each = || sloped(x, low, high, slopes);
+        let to_centre = |(x, low, high, _): (f64, f64, f64, f64)| 0.5 * (low + high) - x;
+        let far = each()
+            .map(|e| to_centre(e) * to_centre(e))
+            .sum::<f64>()
+            .sqrt();
+        let exact = 1.0 - rounding::<T>(x.len());
+        let (mut steep, mut flat) = (exact * far, 0.0);
+        let inverse = if far > 0.0 { exact / far } else { 0.0 };
+        for (x, low, high, slope) in each() {
+            let (half, towards) = (0.5 * (high - low), to_centre((x, low, high, slope)));
+            steep -= (towards * inverse + slope).abs() * half;
+            flat += slope.abs() * half;
+        }
+        let flat = exact * self.least_distance(x, low, high).widen() - flat;
+        Some(flat.max(steep))
+    }
+
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
+        // In units of the longest side, whose square may overflow.
+        let longest = sides(low, high).fold(0.0, f64::max);
+        if longest == f64::INFINITY {
+            return Some(longest);
+        }
+        let unit = if longest > 0.0 { longest } else { 1.0 };
+        let square: f64 = sides(low, high).map(|d| (d / unit) * (d / unit)).sum();
+        Some(longest * square.sqrt())
+    }
+
+    fn largest_cost(&self) -> f64 {
         // The square is what overflows first.
-        let square: f64 = sides(low, high).map(|d| d * d).sum();
-        Some(if square <= T::LARGEST_COST {
-            square.sqrt()
-        } else {
-            square
-        })
+        T::LARGEST_COST.sqrt()
     }
 
     fn gradient(&self, x: &[T], y: &[T], out: &mut [f64]) -> bool {
@@ -282,6 +374,10 @@ impl<T: Real> Metric<T> for Euclidean {
     }
 
     fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn is_convex_on_a_line(&self) -> bool {
         true
     }
 }
@@ -306,6 +402,15 @@ impl<T: Real> Metric<T> for Manhattan {
         steps_between(here, there).fold(T::zero(), |s, d| s + d)
     }
 
+    fn least_sloped(&self, x: &[T], low: &[T], high: &[T], slopes: &[f64]) -> Option<f64> {
+        let exact = 1.0 - rounding::<T>(x.len());
+        let each = sloped(x, low, high, slopes).map(|(x, low, high, slope)| {
+            let at = |y: f64| exact * (y - x).abs() + slope * (y - 0.5 * (low + high));
+            at(low).min(at(high)).min(at(x.max(low).min(high)))
+        });
+        Some(each.sum())
+    }
+
     fn largest_distance(&self, low: &[T], high: &[T]) -> Option<f64> {
         Some(sides(low, high).sum())
     }
@@ -319,6 +424,10 @@ impl<T: Real> Metric<T> for Manhattan {
     }
 
     fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn is_convex_on_a_line(&self) -> bool {
         true
     }
 }
@@ -450,7 +559,7 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
     /// # Errors
     /// [`Error::Empty`] where a cloud or the dimension is zero, [`Error::Length`] where a list is not a
     /// whole number of points, [`Error::Point`] for a coordinate that is not finite, [`Error::TooFar`] where costs could
-    /// be larger than [`Real::LARGEST_COST`].
+    /// be larger than the metric's [`largest_cost`](Metric::largest_cost).
     pub fn new(rows: &'a [T], cols: &'a [T], dimension: usize, metric: M) -> Result<Self, Error> {
         if dimension == 0 || rows.is_empty() || cols.is_empty() {
             let per = dimension.max(1);
@@ -463,8 +572,8 @@ impl<'a, T: Real, M: Metric<T>> PointCloud<'a, T, M> {
         check_points(cols, dimension, Side::Cols)?;
         let (low, high) = common_box(rows, cols, dimension);
         let farthest = metric.largest_distance(&low, &high);
-        if let Some(cost) = farthest.filter(|f| !(*f <= T::LARGEST_COST)) {
-            let largest = T::LARGEST_COST;
+        let largest = metric.largest_cost();
+        if let Some(cost) = farthest.filter(|f| !(*f <= largest)) {
             return Err(Error::TooFar { cost, largest });
         }
         Ok(Self {

@@ -14,6 +14,7 @@ use core::ops::Range;
 
 use super::widen_lines;
 use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::team::Shard;
 use crate::{Cost, Real};
 
 /// A view of a cost without its row minima.
@@ -50,9 +51,12 @@ impl<'a, T: Real, C: Cost<T> + ?Sized> Reduced<'a, T, C> {
         &self.minima
     }
 
-    /// The largest of them in size.
+    /// The largest of them in size, of all rows of a team.
     pub(crate) fn largest_minimum(&self) -> f64 {
-        self.minima.iter().fold(0.0, |m, x| m.max(x.abs()))
+        let own = self.minima.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        // A team that is gone shows at the next sweep.
+        let shard = self.cost.shard();
+        shard.map_or(own, |shard| shard.largest(own).unwrap_or(own))
     }
 }
 
@@ -92,6 +96,10 @@ impl<T: Real, C: Cost<T> + ?Sized> Cost<f64> for Reduced<'_, T, C> {
 
     fn is_stored(&self) -> bool {
         self.cost.is_stored()
+    }
+
+    fn shard(&self) -> Option<&Shard> {
+        self.cost.shard()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::{Cost, Real};
+use crate::{Cost, Error, Real};
 
 /// A cost whose rows can be replaced: what [`Incremental`](crate::Incremental) holds.
 ///
@@ -53,6 +53,32 @@ impl<T: Real> Rewritable<T> for Table<T> {
 }
 
 impl<T: Real> Table<T> {
+    /// Takes over rows of so many costs each, one after the other; there may be none.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where they do not fill whole rows, [`Error::Empty`] for rows of nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Cost, Table};
+    /// assert_eq!(Table::new(vec![0.5, 1.0, 2.0, 0.0], 2)?.at(1, 0), 2.0);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn new(entries: Vec<T>, cols: usize) -> Result<Self, Error> {
+        if cols == 0 {
+            return Err(Error::Empty { rows: 0, cols });
+        }
+        let found = entries.len();
+        if !found.is_multiple_of(cols) {
+            return Err(Error::Length {
+                what: "cost table",
+                expected: found.next_multiple_of(cols),
+                found,
+            });
+        }
+        Ok(Self { entries, cols })
+    }
+
     pub(crate) fn row(&self, i: usize) -> &[T] {
         &self.entries[i * self.cols..][..self.cols]
     }

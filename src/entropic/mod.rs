@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | points of which a row sees few at this ε | [`Sinkhorn`], coarse to fine | far mass finds its way between clusters, and sweeps look at near pairs only |
 //! | few entries of a row visible at this ε, and a side of at most 15 or much smaller than the other | [`Newton`] | small samples give a good start, the curvature is sparse, a handful of sweeps suffice |
+//! | a cost that names its pairs ([`Sparse`](crate::Sparse)) | [`Sinkhorn`], and [`Newton`] only if that takes long and a side is short | a sweep looks at what is allowed and at nothing else |
 //! | a side of more than 1,024 | [`Sinkhorn`], accelerated | a sweep of a stored kernel runs near memory speed |
 //! | otherwise | [`Sinkhorn`], and [`Newton`] from there if it takes long | how many sweeps it takes shows only on the way |
 //!
@@ -32,24 +33,23 @@ pub(crate) mod newton;
 pub(crate) mod outcome;
 pub(crate) mod precision;
 pub(crate) mod probe;
+pub(crate) mod prohibitive;
 pub(crate) mod semidual;
 pub(crate) mod sinkhorn;
+pub(crate) mod stagnation;
 pub(crate) mod transpose;
 
-use core::ops::ControlFlow;
-use core::time::Duration;
-
-use crate::cost::Transposed;
+use crate::cost::{Transposed, whole_rows};
+use crate::entropic::outcome::check_tau;
 use crate::entropic::probe::CostProbe;
 use crate::entropic::transpose::transposed_back;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, solves, watched};
 use crate::{
-    Cost, Epsilon, Error, Kernel, Newton, Potentials, Problem, Progress, Real, Sinkhorn, Solution,
-    Solver, Status,
+    Cost, Epsilon, Error, Kernel, Newton, Potentials, Problem, Real, Sinkhorn, Solution, Status,
 };
 
 /// Solves an entropic problem the way its shape asks for.
@@ -125,6 +125,20 @@ enum Choice {
     Trial(usize),
 }
 
+solves! {
+    Entropic by entropic,
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// As [`Sinkhorn::solve`].
+    solve,
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`Sinkhorn::solve_from`].
+    solve_from,
+}
+
 impl Entropic {
     /// A solver at this regularisation, in the units of the cost.
     pub fn new(epsilon: f64) -> Self {
@@ -183,24 +197,13 @@ impl Entropic {
         self
     }
 
-    /// Calls back after every sweep over the problem, and after those over samples of it with which Newton's method may
-    /// begin (as iteration 0); [`ControlFlow::Break`] stops.
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
-    /// sweep. Default: never.
-    ///
-    /// # Errors
-    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Calls back after every sweep over the problem, and after those over samples of it with which Newton's method may
+        /// begin (as iteration 0); [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops.
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
+        /// sweep. Default: never.
+        time_limit,
     }
 
     fn choose<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Choice {
@@ -209,7 +212,7 @@ impl Entropic {
 
     /// The choice, and what a few rows of the longer side said, if they were asked.
     fn look<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> (Choice, Option<CostProbe>) {
-        let (rows, cols) = (problem.rows(), problem.cols());
+        let (rows, cols) = (whole_rows(problem.cost()), problem.cols());
         let (small, large) = (rows.min(cols), rows.max(cols));
         // Where potentials are bounded the curvature jumps: plain steps do not mind.
         if small > MAX_NEWTON_SIDE
@@ -224,32 +227,30 @@ impl Entropic {
             CostProbe::new(&Transposed(problem.cost()), self.epsilon)
         };
         let (k, n) = (small as f64, large as f64);
-        let tall = small <= ALWAYS_NEWTON_SIDE || (n >= TALL * k && k * k <= 150.0 * n);
-        if tall && probe.is_near_deterministic() {
+        let tall = small <= ALWAYS_NEWTON_SIDE || (n >= TALL_RATIO * k && k * k <= 150.0 * n);
+        // Newton's method reads whole rows: where pairs are named it is for what sweeps over them do not get done. Penalised masses
+        // contract by plain steps, and are far from any parabola at first.
+        let pairs = problem.cost().pairs().map(|pairs| pairs.len() as f64);
+        let direct = pairs.is_none() && !problem.marginals().is_relaxed();
+        if direct && tall && probe.is_near_deterministic() {
             return (Choice::Newton, Some(probe));
         }
         let stored = problem.cost().is_stored();
-        let sweep = n * k * if stored { STORED } else { COMPUTED };
-        let curvature = probe.visible * probe.visible;
-        let newton = STEPS * (n * (2.0 * k + 2.0 * curvature) + k * k * k / 3.0);
+        let entry = if stored {
+            STORED_ENTRY_COST
+        } else {
+            COMPUTED_ENTRY_COST
+        };
+        let sweep = pairs.unwrap_or(n * k) * entry;
+        let curvature = probe.effective_support * probe.effective_support;
+        let newton = NEWTON_STEPS * (n * (2.0 * k + 2.0 * curvature) + k * k * k / 3.0);
         (Choice::Trial((newton / sweep) as usize), Some(probe))
-    }
-
-    /// Solves from rest.
-    ///
-    /// # Errors
-    /// As [`Sinkhorn::solve`].
-    pub fn solve<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::entropic(self, &problem.erased(), None)?;
-        Ok(Solution::of(problem, answer))
     }
 
     /// Options and problem, before anything else is done.
     fn check<T: Real, C: Cost<T>>(&self, problem: &Problem<T, C>) -> Result<Survey, Error> {
         self.sinkhorn.limits(&Guard::nobody())?;
+        check_tau(problem.marginals(), self.epsilon)?;
         check::whole(problem)
     }
 
@@ -260,7 +261,7 @@ impl Entropic {
         survey: &Survey,
         guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let tall = problem.cols() <= problem.rows();
+        let tall = problem.cols() <= whole_rows(problem.cost());
         let sinkhorn = self.annealed(problem, probe.filter(|_| tall));
         match choice {
             Choice::Trial(sweeps) => self.trial(problem, sweeps, sinkhorn, None, survey, guard),
@@ -268,17 +269,24 @@ impl Entropic {
         }
     }
 
-    /// Solves from the column potentials of an earlier answer to a similar problem.
-    ///
-    /// # Errors
-    /// As [`Sinkhorn::solve_from`].
-    pub fn solve_from<'p, T: Real, C: Cost<T>>(
+    /// Sinkhorn's steps, annealed from rest: for potentials that are bounded, where the curvature jumps.
+    pub(crate) fn by_sinkhorn<'p, T: Real, C: Cost<T>>(
         &self,
         problem: &'p Problem<T, C>,
-        start: &Potentials,
+        start: Option<Vec<f64>>,
+        survey: &Survey,
+        guard: &Guard<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::entropic(self, &problem.erased(), Some(start))?;
-        Ok(Solution::of(problem, answer))
+        match start {
+            None => self.sinkhorn_first(problem, (Choice::Sinkhorn, None), survey, guard),
+            Some(_) => self.sinkhorn.run(problem, start, survey, guard),
+        }
+    }
+
+    /// Whether a problem is turned round to be solved: then no member of a team can do with its own rows.
+    pub(crate) fn transposes<T: Real>(&self, problem: &Erased<'_, T>) -> bool {
+        let (rows, cols) = (whole_rows(problem.cost()), problem.cols());
+        cols > rows && (rows <= MAX_NEWTON_SIDE || cols >= rows.saturating_mul(WIDE_RATIO))
     }
 
     /// What a copy of this problem's costs may take.
@@ -302,8 +310,12 @@ impl Entropic {
         &self,
         problem: &'p Erased<'c, T>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let (guard, survey) = (self.watch.begin()?, self.check(problem)?);
-        self.cold_under(problem, &survey, &guard)
+        let guard = self.watch.begin_over(problem.cost().shard())?;
+        let survey = self.check(problem)?;
+        let asked = (self.epsilon, self.tolerance);
+        prohibitive::solve(problem, &survey, asked, |problem, survey| {
+            self.cold_under(problem, survey, &guard)
+        })
     }
 
     /// Solves a problem that was looked at from rest, under a guard that may watch over more than this.
@@ -318,17 +330,19 @@ impl Entropic {
             return self.newton.run(problem, None, 0, survey, guard);
         }
         if self.max_iterations != Some(0)
-            && !problem.marginals().is_relaxed()
             && multiscale::suits(problem, self.epsilon)
             && let Some(start) = multiscale::start(problem, self.epsilon, self.tolerance, guard)
         {
             return self.follow_by(choice, problem, Some(start), survey, guard);
         }
-        if problem.cols() >= problem.rows().saturating_mul(WIDE) && self.max_iterations != Some(0) {
+        if problem.cols() >= whole_rows(problem.cost()).saturating_mul(WIDE_RATIO)
+            && problem.cost().pairs().is_none()
+            && self.max_iterations != Some(0)
+        {
             let view = Transposed(problem.cost());
-            let turned = problem.turned(&view);
+            let transposed = problem.transposed_over(&view);
             let other = self
-                .sinkhorn_first(&turned, (choice, probe), survey, guard)
+                .sinkhorn_first(&transposed, (choice, probe), survey, guard)
                 .map_err(Error::transposed)?;
             return transposed_back(problem, survey, self.tolerance, other);
         }
@@ -340,13 +354,17 @@ impl Entropic {
         problem: &'p Erased<'c, T>,
         start: &Potentials,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
+        let guard = self.watch.begin_over(problem.cost().shard())?;
         self.sinkhorn.limits(&guard)?;
+        check_tau(problem.marginals(), self.epsilon)?;
         let start = start::columns(start, problem.marginals())?;
         let survey = check::whole(problem)?;
         let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
         let start = Some(start::within(start, reach));
-        self.follow(problem, start, &survey, &guard)
+        let asked = (self.epsilon, self.tolerance);
+        prohibitive::solve(problem, &survey, asked, |problem, survey| {
+            self.follow(problem, start.clone(), survey, &guard)
+        })
     }
 
     /// Solves a problem that was looked at from a start, or from rest, under a guard that may watch over more than this.
@@ -391,7 +409,7 @@ impl Entropic {
     ) -> Result<Solution<'p, T, C>, Error> {
         let relaxed = problem.marginals().is_relaxed();
         let sweeps = sweeps.max(if relaxed {
-            FEWEST_RELAXED
+            FEWEST_RELAXED_SWEEPS
         } else {
             FEWEST_SWEEPS
         });
@@ -406,7 +424,7 @@ impl Entropic {
         let spent = solution.iterations();
         let mut newton = self.newton.clone();
         if self.max_iterations.is_none() {
-            newton = newton.max_iterations(spent + MOST_STEPS);
+            newton = newton.max_iterations(spent + MOST_NEWTON_STEPS);
         }
         let start = start::columns(&solution.into_columns(), problem.marginals())?;
         newton.run(problem, Some(start), spent, survey, guard)
@@ -419,7 +437,7 @@ impl Entropic {
         probe: Option<CostProbe>,
     ) -> Sinkhorn {
         let probe = probe.unwrap_or_else(|| CostProbe::new(problem.cost(), self.epsilon));
-        let mut from = probe.spread / FAR;
+        let mut from = probe.spread / DIRECT_CONTRAST;
         if problem.marginals().has_bounded_potentials() {
             from *= 10.0;
         }
@@ -436,23 +454,23 @@ impl Entropic {
 }
 
 /// Columns a row from which on it pays for Sinkhorn, too, to turn the problem round.
-const WIDE: usize = 16;
+const WIDE_RATIO: usize = 16;
 
 /// Rows a column that make a sample of them a good start for Newton's method, and a cheap one.
-const TALL: f64 = 50.0;
+const TALL_RATIO: f64 = 50.0;
 
 /// Steps of Newton's method that a hard problem takes, to be weighed against sweeps.
-const STEPS: f64 = 16.0;
+const NEWTON_STEPS: f64 = 16.0;
 
 /// What an entry takes to sweep, in multiplications of a factorisation: of a stored kernel, and worked out each time.
-const STORED: f64 = 3.0;
-const COMPUTED: f64 = 24.0;
+const STORED_ENTRY_COST: f64 = 3.0;
+const COMPUTED_ENTRY_COST: f64 = 24.0;
 
 /// A trial of fewer sweeps than this would not tell.
 const FEWEST_SWEEPS: usize = 50;
 
 /// The same where masses are penalised: steps contract the faster the smaller τ is.
-const FEWEST_RELAXED: usize = 400;
+const FEWEST_RELAXED_SWEEPS: usize = 400;
 
 /// Smaller side up to which the other need not be much larger for Newton's method.
 const ALWAYS_NEWTON_SIDE: usize = 15;
@@ -461,34 +479,22 @@ const ALWAYS_NEWTON_SIDE: usize = 15;
 const MAX_NEWTON_SIDE: usize = 1024;
 
 /// Most steps of Newton's method after a trial, unless the caller says otherwise.
-const MOST_STEPS: usize = 1_000;
+const MOST_NEWTON_STEPS: usize = 1_000;
 
 /// A spread of the costs of this many ε is reached directly as fast as by annealing.
-const FAR: f64 = 300.0;
-
-impl<T: Real> Solver<T> for Entropic {
-    fn solve<'p, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        Self::solve(self, problem)
-    }
-}
+const DIRECT_CONTRAST: f64 = 300.0;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::kernel::random::Random;
     use crate::{Dense, Marginals};
 
     /// Independent costs in [0, 1).
     fn costs(count: usize) -> Vec<f64> {
-        let noise = |x: usize| {
-            let mixed = (x as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            (mixed >> 11) as f64 / (1u64 << 53) as f64
-        };
-        (0..count).map(noise).collect()
+        let mut random = Random::new(1, 0);
+        (0..count).map(|_| random.unit()).collect()
     }
 
     #[test]
@@ -529,8 +535,8 @@ mod tests {
         assert!(matches!(entropic.choose(&problem), Choice::Trial(_)));
         let wide = entropic.solve(&problem).unwrap();
         assert!(wide.status().is_converged() && wide.violation() <= 1e-10);
-        let turned = problem.transposed();
-        let tall = entropic.solve(&turned).unwrap();
+        let transposed = problem.transposed();
+        let tall = entropic.solve(&transposed).unwrap();
         assert!((wide.objective() - tall.objective()).abs() < 1e-9);
     }
 }

@@ -8,7 +8,7 @@
 //! g(y) = ε ln b − ε ln Σ_I exp((F_I − c(x_I, y))/ε)
 //! ```
 //!
-//! half a step of Sinkhorn's with the coarse rows in place of the fine ones. Each level so begins close to its answer, and far
+//! half a step of Sinkhorn's with the coarse rows in place of the fine ones (as the columns' penalty makes it, where they have one). Each level so begins close to its answer, and far
 //! mass has found its way where sweeps cost next to nothing. Every level goes on until it has reached the tolerance: what is wrong over
 //! long distances takes many sweeps to mend, and is mended where they are cheap. The levels are a start and nothing else: what the answer is worth is
 //! measured on the points.
@@ -16,23 +16,23 @@
 use crate::cost::{Clusters, Points};
 use crate::entropic::probe::CostProbe;
 use crate::entropic::semidual::SemiDual;
-use crate::entropic::sinkhorn::{Epsilon, Limits, SINGLE, drive};
+use crate::entropic::sinkhorn::{Epsilon, Limits, SINGLE_TOLERANCE, drive};
 use crate::solver::Guard;
 use crate::sweep::nearby::{Nearby, is_bounded};
 use crate::sweep::{Backend, DualPoint};
 use crate::{Cost, Marginals, Problem, Real, Status};
 
 /// Pairs from which on it is worth looking for those that matter.
-const MANY_PAIRS: usize = 1 << 18;
+const LEAST_PAIRS: usize = 1 << 18;
 
 /// Share of the pairs that boxes of points may leave to be looked at.
-const FEW: f64 = 0.3;
+const MOST_NEAR_SHARE: f64 = 0.3;
 
 /// ε of a level in units of how far, on average, a point costs from its cluster's centre.
-const RESOLVED: f64 = 4.0;
+const RESOLUTION: f64 = 4.0;
 
 /// What may be left out of a sum that is handed down.
-const FAINT: f64 = 1e-6;
+const DROP_TOLERANCE: f64 = 1e-6;
 
 /// Most sweeps of a level above the points.
 const MOST_SWEEPS: usize = 300;
@@ -46,15 +46,15 @@ pub(crate) fn suits<T: Real, C: Cost<T>>(problem: &Problem<T, C>, epsilon: f64) 
     let Some(points) = problem.cost().points() else {
         return false;
     };
-    if n.saturating_mul(m) < MANY_PAIRS || !is_bounded(&points) {
+    if n.saturating_mul(m) < LEAST_PAIRS || !is_bounded(&points) {
         return false;
     }
-    let seen = CostProbe::new(problem.cost(), epsilon).visible / m as f64;
+    let seen = CostProbe::new(problem.cost(), epsilon).effective_support / m as f64;
     // Boxes of 24 columns and 6 rows see what any of their points sees.
     let (d, n, m) = (points.dimension as f64, n as f64, m as f64);
     let side = |share: f64| share.min(1.0).powf(1.0 / d);
     let share = (side(seen) + side(24.0 / m) + side(6.0 / n)).powf(d);
-    share <= FEW
+    share <= MOST_NEAR_SHARE
 }
 
 /// Column potentials, slack last, for the points to begin with; `None` where there are too few points for levels.
@@ -76,15 +76,21 @@ pub(crate) fn start<T: Real, C: Cost<T>>(
         let share = 0.75 * 0.25f64.powi(level as i32 - 1);
         let part = (COARSE_SHARE * (1.0 - share / 0.75), COARSE_SHARE * share);
         let size = sides.iter().map(|s| s.mean_cost(level, points.metric));
-        let resolved = epsilon.max(RESOLVED * size.fold(0.0, f64::max));
+        let resolved = epsilon.max(RESOLUTION * size.fold(0.0, f64::max));
         let [(rows, row_masses), (cols, col_masses)] = sides.each_ref().map(|s| s.clusters(level));
-        let masses = Marginals::with_slack(&row_masses, &col_masses, marginals.slack()).ok()?;
+        let masses = if marginals.is_relaxed() {
+            let (rows, cols) = (marginals.row_penalty(), marginals.col_penalty());
+            let relaxed = Marginals::relaxed(&row_masses, &col_masses, rows, cols).ok()?;
+            relaxed.with_reference(marginals.reference())
+        } else {
+            Marginals::with_slack(&row_masses, &col_masses, marginals.slack()).ok()?
+        };
         let clusters = Points {
             rows: &rows,
             cols: &cols,
             ..points
         };
-        let tolerance = tolerance.max(SINGLE);
+        let tolerance = tolerance.max(SINGLE_TOLERANCE);
         let mut semidual = SemiDual::new(&masses);
         let mut backend = Nearby::<T, f32>::new(clusters, masses.rows(), 0.02 * tolerance)?;
         let (g, stages) = match &above {
@@ -104,6 +110,7 @@ pub(crate) fn start<T: Real, C: Cost<T>>(
         let outcome = drive(&mut backend, &mut semidual, g, &limits).ok()?;
         let mut f = vec![0.0; masses.rows().len()];
         backend.row_potentials(&mut f).ok()?;
+        f.iter_mut().for_each(|f| *f -= semidual.lift());
         let slack_row = semidual.slack_row(resolved, &outcome.g, &mut vec![0.0; outcome.g.len()]);
         let slack_col = outcome.g.last().copied()?;
         let stopped = outcome.status == Status::Stopped;
@@ -132,12 +139,13 @@ struct Level<T> {
 impl<T: Real> Level<T> {
     /// Potentials for the columns of a finer level, slack last.
     fn hand_down(&self, below: Points<'_, T>, marginals: &Marginals) -> Option<Vec<f64>> {
-        let turned = Points {
+        let transposed = Points {
             rows: below.cols,
             cols: &self.rows,
             ..below
         };
-        let mut backend = Nearby::<T, f32>::new(turned, marginals.cols(), FAINT)?;
+        let mut backend = Nearby::<T, f32>::new(transposed, marginals.cols(), DROP_TOLERANCE)?;
+        backend.obey(&marginals.col_law());
         let slack = marginals.slack();
         let at = DualPoint {
             epsilon: self.epsilon,
@@ -165,7 +173,7 @@ fn annealed<T: Real>(clusters: Points<'_, T>, epsilon: f64) -> Option<Vec<f64>> 
         clusters.metric,
     )
     .ok()?;
-    let from = CostProbe::new(&cost, epsilon).spread / super::FAR;
+    let from = CostProbe::new(&cost, epsilon).spread / super::DIRECT_CONTRAST;
     let epsilon = if from > epsilon && from <= 1e300 {
         Epsilon::Annealed {
             from,
@@ -182,20 +190,27 @@ fn annealed<T: Real>(clusters: Points<'_, T>, epsilon: f64) -> Option<Vec<f64>> 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{Dense, Entropic, Euclidean, Manhattan, Metric, PointCloud, SquaredEuclidean};
+    use crate::kernel::random::Random;
+    use crate::{
+        Dense, Entropic, Euclidean, Manhattan, Metric, Penalty, PointCloud, SquaredEuclidean,
+    };
+
+    /// What becomes of masses that are not equal.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Kind {
+        Balanced,
+        Slack,
+        Penalised(Penalty, Penalty),
+    }
 
     /// Points scattered over the unit cube, some of them over a slightly larger one.
     fn points(count: usize, d: usize, seed: u64) -> Vec<f64> {
-        let unit = |at: usize| {
-            let mixed = (at as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            ((mixed ^ (mixed >> 32)) >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut random = Random::new(seed, 0);
         let far = |at: usize| if at / d % 97 == 5 { 1.3 } else { 1.0 };
-        (0..count * d).map(|at| far(at) * unit(at)).collect()
+        (0..count * d).map(|at| far(at) * random.unit()).collect()
     }
 
-    fn agrees<M: Metric<f64>>(metric: M, d: usize, epsilon: f64, slack: bool) {
+    fn agrees<M: Metric<f64>>(metric: M, d: usize, epsilon: f64, kind: Kind) {
         let (n, m) = (640, 520);
         let (x, y) = (points(n, d, 1), points(m, d, 1 << 40));
         let cloud = PointCloud::new(&x, &y, d, metric).unwrap();
@@ -203,17 +218,17 @@ mod tests {
         a[7] = 0.0;
         let mut b: Vec<f64> = (0..m).map(|j| 1.0 + (j % 4) as f64).collect();
         b[9] = 0.0;
-        let marginals = if slack {
-            Marginals::bounded(&a, &b, 1000.0).unwrap()
-        } else {
-            Marginals::normalised(&a, &b).unwrap()
+        let marginals = match kind {
+            Kind::Slack => Marginals::bounded(&a, &b, 1000.0).unwrap(),
+            Kind::Balanced => Marginals::normalised(&a, &b).unwrap(),
+            Kind::Penalised(rows, cols) => Marginals::relaxed(&a, &b, rows, cols).unwrap(),
         };
         let table: Vec<f64> = (0..n * m).map(|at| cloud.at(at / m, at % m)).collect();
         let stored = Problem::new(Dense::new(&table, n, m).unwrap(), marginals.clone()).unwrap();
         let problem = Problem::new(cloud, marginals).unwrap();
         assert!(suits(&problem, epsilon));
         // Beyond what single precision resolves, and within.
-        let tight = if slack { 1e-4 } else { 1e-6 };
+        let tight = if kind == Kind::Slack { 1e-4 } else { 1e-6 };
         for tolerance in [1e-4, tight] {
             let solver = Entropic::new(epsilon).tolerance(tolerance);
             let (near, all) = (
@@ -240,10 +255,14 @@ mod tests {
 
     #[test]
     fn clouds_say_what_their_matrices_say() {
-        agrees(SquaredEuclidean, 2, 5e-4, false);
-        agrees(SquaredEuclidean, 2, 5e-4, true);
-        agrees(Euclidean, 2, 5e-3, false);
-        agrees(Manhattan, 2, 5e-3, true);
+        agrees(SquaredEuclidean, 2, 5e-4, Kind::Balanced);
+        agrees(SquaredEuclidean, 2, 5e-4, Kind::Slack);
+        agrees(Euclidean, 2, 5e-3, Kind::Balanced);
+        agrees(Manhattan, 2, 5e-3, Kind::Slack);
+        let (kl, tv, exact) = (Penalty::Kl(0.3), Penalty::Tv(0.05), Penalty::Exact);
+        for (rows, cols) in [(kl, kl), (tv, kl), (exact, kl), (tv, exact)] {
+            agrees(SquaredEuclidean, 2, 5e-4, Kind::Penalised(rows, cols));
+        }
     }
 
     #[test]

@@ -9,19 +9,19 @@ use crate::problem::check::Survey;
 use crate::{Cost, Error, Marginals, Real};
 
 /// ε and masses that `f32` can calculate with, and their inverses.
-const NARROW: core::ops::Range<f64> = 1e-25..1e25;
+const SINGLE_RANGE: core::ops::Range<f64> = 1e-25..1e25;
 
 /// Whether `T` is wide enough by itself: its sums of a few terms, ε and the masses.
 fn is_wide_enough<T: Real>(marginals: &Marginals, epsilon: f64, tolerance: f64) -> bool {
     is_double::<T>()
         || (8.0 * T::epsilon().widen() <= tolerance
-            && NARROW.contains(&epsilon)
-            && NARROW.contains(&marginals.total()))
+            && SINGLE_RANGE.contains(&epsilon)
+            && SINGLE_RANGE.contains(&marginals.total()))
 }
 
 /// Refuses an ε that sums in `T` alone cannot calculate with.
 pub(crate) fn check_epsilon<T: Real>(epsilon: f64) -> Result<(), Error> {
-    if is_double::<T>() || NARROW.contains(&epsilon) {
+    if is_double::<T>() || SINGLE_RANGE.contains(&epsilon) {
         return Ok(());
     }
     Err(Error::Option {

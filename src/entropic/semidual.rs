@@ -7,6 +7,7 @@
 //! smooth and concave in k + 1 numbers, slack column last. The sweeps do the real rows; the slack row is O(k) work on g
 //! alone and is done here, as is the judgement of a violation.
 
+use crate::kernel::exp::log_sum_exp;
 use crate::problem::penalty::Law;
 use crate::sweep::{Backend, DualPoint};
 use crate::{Error, Marginals, Penalty, Side};
@@ -83,10 +84,26 @@ impl SemiDual {
     }
 
     /// Potentials cut to what their penalty allows.
-    pub(crate) fn cut(&self, epsilon: f64, g: &mut [f64]) {
+    pub(crate) fn clip(&self, epsilon: f64, g: &mut [f64]) {
         for (g, &mass) in g.iter_mut().zip(&self.masses) {
             if mass > 0.0 {
-                *g = self.cols.cut(epsilon, mass, *g);
+                *g = self.cols.clip(epsilon, mass, *g);
+            }
+        }
+    }
+
+    /// Puts potentials that came by another way onto the bound that rounding has kept them from: there what is demanded is what there is,
+    /// and next to it is not.
+    pub(crate) fn snap(&self, epsilon: f64, g: &mut [f64]) {
+        for (g, &mass) in g.iter_mut().zip(&self.masses) {
+            let (low, high) = self.cols.bounds(epsilon, mass);
+            if mass > 0.0 && g.is_finite() && high.is_finite() {
+                let near = BOUND_ROUNDING * (g.abs() + low.abs() + high.abs());
+                if (*g - high).abs() <= near {
+                    *g = high;
+                } else if (*g - low).abs() <= near {
+                    *g = low;
+                }
             }
         }
     }
@@ -109,7 +126,7 @@ impl SemiDual {
                 Penalty::Tv(_) => {
                     let (low, high) = self.cols.bounds(epsilon, mass);
                     let held = (g[j] <= low || g[j] >= high) && self.demands[j] == sums[j];
-                    f64::from(u8::from(held)) * HELD * self.demands[j].max(mass)
+                    f64::from(u8::from(held)) * HELD_CURVATURE * self.demands[j].max(mass)
                 }
                 Penalty::Exact => 0.0,
             };
@@ -129,7 +146,7 @@ impl SemiDual {
     ) -> Result<f64, Error> {
         let k = g.len() - 1;
         let narrow = backend.resolution() > 1e-12;
-        let mut faint = Vec::new();
+        let mut underflowed = Vec::new();
         for j in 0..k {
             logs[j] = sums[j].ln();
             let mass = self.masses[j];
@@ -138,15 +155,15 @@ impl SemiDual {
                 let low = if narrow { mass.ln() } else { demand };
                 // Sums this far below may have lost terms to underflow.
                 if !(logs[j] >= low - 69.0 && logs[j] >= -640.0 && logs[j] < 690.0) {
-                    faint.push(j);
+                    underflowed.push(j);
                 }
             }
         }
         logs[k] = f64::NEG_INFINITY;
-        if !faint.is_empty() {
-            let mut found = vec![0.0; faint.len()];
-            backend.log_sums(&faint, &mut found)?;
-            for (&j, &log) in faint.iter().zip(&found) {
+        if !underflowed.is_empty() {
+            let mut found = vec![0.0; underflowed.len()];
+            backend.log_sums(&underflowed, &mut found)?;
+            for (&j, &log) in underflowed.iter().zip(&found) {
                 if log == f64::NEG_INFINITY || log.is_nan() {
                     if self.cols.is_exact() {
                         return Err(Error::Blocked {
@@ -399,8 +416,11 @@ impl SemiDual {
     }
 }
 
+/// What a potential may be off its bound by, relative to both: a few sums, and costs read the other way round.
+const BOUND_ROUNDING: f64 = 64.0 * f64::EPSILON;
+
 /// Times its mass: the curvature of a column that does not move.
-const HELD: f64 = 1e8;
+const HELD_CURVATURE: f64 = 1e8;
 
 /// Where an increasing function that is `first` at zero vanishes, between `low` and `high`; the nearer end where it does not.
 fn root(excess: impl Fn(f64) -> f64, first: f64, unit: f64, low: f64, high: f64) -> f64 {
@@ -436,15 +456,6 @@ fn root(excess: impl Fn(f64) -> f64, first: f64, unit: f64, low: f64, high: f64)
     near
 }
 
-/// ln Σ exp(x); −∞ for nothing.
-fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
-    let top = values.clone().fold(f64::NEG_INFINITY, f64::max);
-    if !top.is_finite() {
-        return top;
-    }
-    top + values.map(|x| (x - top).exp()).sum::<f64>().ln()
-}
-
 /// What a violation says about a tolerance: the one place where an entropic solver's status is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -457,10 +468,10 @@ pub(crate) enum Verdict {
 }
 
 /// Rounding of every entry by `resolution` moves the sums by that share of the mass, on both sides of the difference.
-pub(crate) const CERTAIN: f64 = 2.0;
+pub(crate) const ROUNDING_SIDES: f64 = 2.0;
 
 /// Judges a violation that was measured with entries of this relative `resolution`. It must stay below the tolerance by
-/// `margin` resolutions: [`CERTAIN`], or zero where the number itself is what counts.
+/// `margin` resolutions: [`ROUNDING_SIDES`], or zero where the number itself is what counts.
 pub(crate) fn verdict(violation: f64, resolution: f64, tolerance: f64, margin: f64) -> Verdict {
     let sharp = 2.0 * resolution <= tolerance;
     if sharp && violation + margin * resolution <= tolerance {

@@ -6,7 +6,7 @@
 use crate::cost::Reduced;
 use crate::entropic::outcome::{Outcome, answer};
 use crate::entropic::precision as digits;
-use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict, verdict};
+use crate::entropic::semidual::{ROUNDING_SIDES, SemiDual, Verdict, verdict};
 use crate::problem::check::Survey;
 use crate::sweep::{Backend, Streamed};
 use crate::{Cost, Error, Problem, Real, Solution, Status};
@@ -24,6 +24,7 @@ pub(crate) fn transposed_back<'p, T: Real, C: Cost<T>>(
     let mut semidual = SemiDual::new(problem.marginals());
     let mut g = semidual.fit(columns(&other, epsilon)?);
     semidual.set_lift(-other.lift());
+    semidual.snap(epsilon, &mut g);
     let mut sums = vec![0.0; g.len()];
     let masses = problem.marginals().rows();
     let mut measured = |backend: &mut dyn Backend| {
@@ -79,7 +80,7 @@ pub(crate) fn measure(
     tolerance: f64,
 ) -> Result<(f64, Verdict), Error> {
     if semidual.is_relaxed() {
-        semidual.cut(epsilon, g);
+        semidual.clip(epsilon, g);
         backend.obey(semidual.row_law());
     }
     backend.sweep(&semidual.dual_point(epsilon, g), sums)?;
@@ -88,7 +89,7 @@ pub(crate) fn measure(
     }
     semidual.add_slack_row(epsilon, g, sums);
     let violation = semidual.violation(sums);
-    let verdict = verdict(violation, backend.resolution(), tolerance, CERTAIN);
+    let verdict = verdict(violation, backend.resolution(), tolerance, ROUNDING_SIDES);
     Ok((violation, verdict))
 }
 
@@ -110,14 +111,16 @@ fn columns<T: Real>(
     );
     let law = problem.marginals().row_law().lifted(other.lift());
     point.reduced_row_potentials(&reduced, &law, masses, &mut g)?;
-    if let Some(&first) = reduced.minima().first() {
-        for (g, least) in g.iter_mut().zip(reduced.minima()) {
-            *g += least - first;
-        }
+    // Bounded potentials are what they are: a constant is not theirs to lose.
+    let bounded = problem.marginals().has_bounded_potentials();
+    let first = reduced.minima().first().filter(|_| !bounded);
+    let first = first.copied().unwrap_or(0.0);
+    for (g, least) in g.iter_mut().zip(reduced.minima()) {
+        *g += least - first;
     }
     g.push(found.slack_row);
     let common = g.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if common.is_finite() && !problem.marginals().has_bounded_potentials() {
+    if common.is_finite() && !bounded {
         g.iter_mut().for_each(|g| *g -= common);
     }
     Ok(g)

@@ -40,13 +40,6 @@ impl Exact {
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let guard = self.watch.begin()?;
         let marginals = problem.marginals();
-        if !(self.gap.is_finite() && self.gap > 0.0) {
-            return Err(Error::Option {
-                name: "gap",
-                value: self.gap,
-                expected: "a number above zero",
-            });
-        }
         let survey = check::whole(problem)?;
         let is_kl = |p: Penalty| matches!(p, Penalty::Kl(_));
         if is_kl(marginals.row_penalty()) || is_kl(marginals.col_penalty()) {
@@ -97,7 +90,15 @@ impl Exact {
             }
             let found = solver.follow(problem, start, survey, guard)?;
             iterations += found.iterations();
-            let gap = found.certificate().relative_gap();
+            let proof = *found.certificate();
+            let gap = proof.relative_gap();
+            if !(proof.violation.is_finite() && proof.objective.is_finite()) {
+                return Err(Error::Option {
+                    name: "tau of a KL penalty",
+                    value: tau,
+                    expected: "not so far below the costs that no digit of a mass is left",
+                });
+            }
             let first = *first.get_or_insert(gap);
             let mut progress = Progress::entropic(iterations, gap, first, self.gap, epsilon);
             progress.gap = found.certificate().gap();
@@ -196,27 +197,28 @@ impl Rest {
         })
     }
 
-    /// Solved with one more row and column, each with costs of its own.
+    /// Solved with one more row and column, each with costs of its own, in `f64`: sums of a cost and a penalty need not be numbers of
+    /// the cost's scalar.
     fn written_out<'p, 'c, T: Real>(
-        &self,
+        self,
         problem: &'p Erased<'c, T>,
-        solve: impl for<'a> Fn(&'a Erased<'a, T>) -> Result<Solution<'a, T, &'a dyn Cost<T>>, Error>,
+        solve: impl for<'a> Fn(
+            &'a Erased<'a, f64>,
+        ) -> Result<Solution<'a, f64, &'a dyn Cost<f64>>, Error>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
         let (n, k) = (problem.rows(), problem.cols());
         let m = problem.marginals();
-        let narrow = |lines: &[(f64, Option<usize>)]| -> Vec<T> {
-            lines.iter().map(|(cost, _)| T::narrow(*cost)).collect()
-        };
+        let prices = |lines: &[(f64, Option<usize>)]| lines.iter().map(|(cost, _)| *cost).collect();
         let bordered = Bordered {
             cost: *problem.cost(),
-            col: narrow(&self.rows),
-            row: narrow(&self.cols),
+            col: prices(&self.rows),
+            row: prices(&self.cols),
         };
         let (mut rows, mut cols) = (m.rows().to_vec(), m.cols().to_vec());
         rows.push(m.cols().iter().sum());
         cols.push(m.rows().iter().sum());
-        let view: &dyn Cost<T> = &bordered;
-        let augmented: Erased<'_, T> = Problem::new(view, Marginals::balanced(&rows, &cols)?)?;
+        let view: &dyn Cost<f64> = &bordered;
+        let augmented: Erased<'_, f64> = Problem::new(view, Marginals::balanced(&rows, &cols)?)?;
         let found = solve(&augmented)?;
         Ok(read_off(problem, &found, |i, j, mass, entries| {
             match (i < n, j < k) {
@@ -235,12 +237,12 @@ impl Rest {
 struct Bordered<'c, T> {
     cost: &'c dyn Cost<T>,
     /// The last column.
-    col: Vec<T>,
+    col: Vec<f64>,
     /// The last row, without the corner.
-    row: Vec<T>,
+    row: Vec<f64>,
 }
 
-impl<T: Real> Cost<T> for Bordered<'_, T> {
+impl<T: Real> Cost<f64> for Bordered<'_, T> {
     fn rows(&self) -> usize {
         self.col.len() + 1
     }
@@ -249,26 +251,29 @@ impl<T: Real> Cost<T> for Bordered<'_, T> {
         self.row.len() + 1
     }
 
-    fn at(&self, row: usize, col: usize) -> T {
+    fn at(&self, row: usize, col: usize) -> f64 {
         match (row < self.col.len(), col < self.row.len()) {
-            (true, true) => self.cost.at(row, col),
+            (true, true) => self.cost.at(row, col).widen(),
             (true, false) => self.col[row],
             (false, true) => self.row[col],
-            (false, false) => T::zero(),
+            (false, false) => 0.0,
         }
     }
 
-    fn fill(&self, rows: Range<usize>, out: &mut [T]) {
+    fn fill(&self, rows: Range<usize>, out: &mut [f64]) {
         let k = self.row.len();
+        let mut costs = vec![T::zero(); k];
         for (i, line) in rows.zip(out.chunks_exact_mut(k + 1)) {
             match self.col.get(i) {
                 Some(&last) => {
-                    self.cost.fill(i..i + 1, &mut line[..k]);
+                    self.cost.fill(i..i + 1, &mut costs);
+                    let both = line.iter_mut().zip(&costs);
+                    both.for_each(|(o, c)| *o = c.widen());
                     line[k] = last;
                 }
                 None => {
                     line[..k].copy_from_slice(&self.row);
-                    line[k] = T::zero();
+                    line[k] = 0.0;
                 }
             }
         }
@@ -277,9 +282,9 @@ impl<T: Real> Cost<T> for Bordered<'_, T> {
 
 /// The answer to the penalised problem that an exact one of the augmented problem is: real entries, made of all by `place`, and
 /// prices with those of the rest at zero.
-fn read_off<'p, 'c, T: Real>(
+fn read_off<'p, 'c, T: Real, S: Real>(
     problem: &'p Erased<'c, T>,
-    found: &Solution<'_, T, &dyn Cost<T>>,
+    found: &Solution<'_, S, &dyn Cost<S>>,
     place: impl Fn(usize, usize, f64, &mut Vec<(usize, usize, f64)>),
 ) -> Solution<'p, T, &'c dyn Cost<T>> {
     let (n, k) = (problem.rows(), problem.cols());

@@ -7,12 +7,15 @@
 //! Missing mass cannot be spread over all pairs when some are forbidden: it may have to travel by way of
 //! rows and columns that are not short of anything. So the whole plan is shrunk by a small share t, which
 //! gives every row and column something to trade with, and the exact solver moves what is then left, along
-//! allowed pairs only. At t = 1 the plan is the exact one; only where even that does not exist is there no
+//! allowed pairs only. Where a cost names its pairs, what is missing goes along the shortest ways there are instead. At t = 1 the plan is the exact one; only where even that does not exist is there no
 //! bound.
 
-use crate::kernel::rounding::REPAIRED;
+use super::max_flow::MaxFlow;
+use crate::cost::Pairs;
+use crate::kernel::rounding::{REPAIRED, Sum};
 use crate::problem::Erased;
 use crate::solution::certificate::{Deficient, Repaired};
+use crate::solver::Guard;
 use crate::{Cost, Exact, Marginals, Problem, Real, Slack, Solution};
 
 /// Shares of the plan that may be given up, smallest first.
@@ -24,11 +27,16 @@ const MOST_PAIRS: usize = 1 << 24;
 /// A feasible plan next to `plan`; `None` where none is found.
 pub(crate) fn repair<T: Real>(problem: &Erased<'_, T>, plan: &Deficient<'_>) -> Option<Repaired> {
     let (n, k) = (problem.rows(), problem.cols());
+    let cost = *problem.cost();
+    let m = problem.marginals();
+    if let Some(pairs) = cost.pairs()
+        && !plan.entries.is_empty()
+    {
+        return along_pairs(cost, pairs, m, &plan.entries);
+    }
     if n.checked_mul(k).is_none_or(|pairs| pairs > MOST_PAIRS) {
         return None;
     }
-    let m = problem.marginals();
-    let cost = *problem.cost();
     let left = |mass: f64, used: f64, share: f64| (mass - (1.0 - share) * used).max(0.0);
     for share in SHARES {
         let rest = |masses: &[f64], used: &[f64]| -> Vec<f64> {
@@ -56,6 +64,25 @@ pub(crate) fn repair<T: Real>(problem: &Erased<'_, T>, plan: &Deficient<'_>) -> 
         }
     }
     None
+}
+
+/// Where the allowed pairs are named: what is missing finds its place along shortest ways, and the rest stays where it is.
+fn along_pairs<T: Real>(
+    cost: &dyn Cost<T>,
+    pairs: Pairs<'_, T>,
+    m: &Marginals,
+    entries: &[(usize, usize, f64)],
+) -> Option<Repaired> {
+    let mut flow = MaxFlow::new(pairs, (m.rows(), m.cols()), entries.iter().copied());
+    let left = flow.run(&Guard::nobody())?;
+    let (mut price, mut dearest) = (Sum::default(), 0.0f64);
+    for (i, j, mass) in flow.entries() {
+        let cost = cost.at(i, j).widen();
+        price.add(mass * cost);
+        dearest = dearest.max(cost.abs());
+    }
+    let price = price.value();
+    (left <= REPAIRED * m.total()).then_some(Repaired { price, dearest })
 }
 
 /// What a vertex costs, entry by entry; its slack is what rows and columns lack. `None` where that is not what the slack has to

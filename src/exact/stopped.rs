@@ -4,7 +4,7 @@ use crate::solution::plan::SparseRows;
 use crate::{Cost, Problem, Real, Solution};
 
 /// Mass that a plan leaves unplaced, as a share of the total and rounded away where it is rounding; then what the plan costs:
-/// the less the better, in this order. Slack takes what rows and columns lack, as far as it goes.
+/// the less the better, in this order. Slack takes what rows and columns lack, as far as it goes and is allowed to.
 pub(super) fn worth<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &SparseRows) -> (f64, f64) {
     let marginals = problem.marginals();
     let slack = marginals.slack();
@@ -22,6 +22,7 @@ pub(super) fn worth<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &SparseR
     let unused: f64 = unused.iter().map(|u| u.max(0.0)).sum();
     let (kept_back, taken) = (kept.min(slack.col), unused.min(slack.row));
     let corner = (slack.col - kept_back).min(slack.row - taken).max(0.0);
+    let mut forbidden = 0.0;
     for (mass, cost) in [
         (kept_back, slack.col_cost),
         (taken, slack.row_cost),
@@ -29,9 +30,11 @@ pub(super) fn worth<T: Real, C: Cost<T>>(problem: &Problem<T, C>, plan: &SparseR
     ] {
         if mass > 0.0 && cost.is_finite() {
             price += mass * cost;
+        } else {
+            forbidden += mass;
         }
     }
-    let missing = ((kept - kept_back) + (unused - taken)) / marginals.total();
+    let missing = ((kept - kept_back) + (unused - taken) + forbidden) / marginals.total();
     (if missing > 1e-9 { missing } else { 0.0 }, price)
 }
 

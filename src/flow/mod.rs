@@ -24,6 +24,7 @@
 //! feasible bases; Cunningham, *A network simplex method* (1976), for why those cannot cycle.
 
 mod bounds;
+mod certificate;
 mod network;
 mod simplex;
 mod solution;

@@ -13,13 +13,12 @@
 //!
 //! Arcs are priced in blocks of about √arcs / 2, round robin, the worst of a block entering.
 
-use core::ops::ControlFlow;
-
+use super::certificate::Reduced;
 use super::network::Network;
 use super::solution::{FlowSolution, conclude};
 use super::tree::{NIL, Price, Tree};
 use crate::kernel::rounding::REDUCED_COST;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, options, watched};
 use crate::{Error, Progress, Status};
 
 /// Pivots between two reports to the progress callback.
@@ -27,7 +26,7 @@ const REPORT_EVERY: usize = 1024;
 
 /// Whether a reduced cost `r`, computed from these numbers, differs from zero by more than rounding.
 #[inline(always)]
-pub(super) fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
+fn is_significant(r: f64, cost: f64, from: f64, to: f64) -> bool {
     r.abs() > REDUCED_COST * (cost.abs() + from.abs() + to.abs())
 }
 
@@ -89,62 +88,53 @@ impl MinCostFlow {
         }
     }
 
-    /// Most pivots to make. Default: no cap.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Status, flow::{MinCostFlow, Network}};
-    /// let mut network = Network::new(2);
-    /// network.supply(0, 1.0).supply(1, -1.0);
-    /// network.arc(0, 1, 5.0, ..);
-    /// let solution = MinCostFlow::new().max_iterations(0).solve(&network)?;
-    /// assert_eq!(solution.status(), Status::IterationLimit);
-    /// assert!(solution.certificate().violation > 0.0); // and it says so
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn max_iterations(mut self, pivots: usize) -> Self {
-        self.max_iterations = pivots;
-        self
+    options! {
+        /// Most pivots to make. Default: no cap.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Status, flow::{MinCostFlow, Network}};
+        /// let mut network = Network::new(2);
+        /// network.supply(0, 1.0).supply(1, -1.0);
+        /// network.arc(0, 1, 5.0, ..);
+        /// let solution = MinCostFlow::new().max_iterations(0).solve(&network)?;
+        /// assert_eq!(solution.status(), Status::IterationLimit);
+        /// assert!(solution.certificate().violation > 0.0); // and it says so
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        max_iterations: usize,
     }
 
-    /// Calls `callback` at the start and every 1024 pivots; [`ControlFlow::Break`] stops with the flow
-    /// so far. Default: none.
-    ///
-    /// # Examples
-    /// ```
-    /// use core::ops::ControlFlow;
-    /// use earthmover::{Status, flow::{MinCostFlow, Network}};
-    /// let mut network = Network::new(2);
-    /// network.supply(0, 1.0).supply(1, -1.0);
-    /// network.arc(0, 1, 5.0, ..);
-    /// let impatient = MinCostFlow::new().on_progress(|_| ControlFlow::Break(()));
-    /// assert_eq!(impatient.solve(&network)?.status(), Status::Stopped);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the flow so far, when this much time has passed. Default: never.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::Duration;
-    /// use earthmover::{Status, flow::{MinCostFlow, Network}};
-    /// let mut network = Network::new(2);
-    /// network.supply(0, 1.0).supply(1, -1.0);
-    /// network.arc(0, 1, 5.0, ..);
-    /// let hasty = MinCostFlow::new().time_limit(Duration::ZERO);
-    /// assert_eq!(hasty.solve(&network)?.status(), Status::Stopped);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn time_limit(mut self, limit: core::time::Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Calls `callback` at the start and every 1024 pivots; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with the flow
+        /// so far. Default: none.
+        ///
+        /// # Examples
+        /// ```
+        /// use core::ops::ControlFlow;
+        /// use earthmover::{Status, flow::{MinCostFlow, Network}};
+        /// let mut network = Network::new(2);
+        /// network.supply(0, 1.0).supply(1, -1.0);
+        /// network.arc(0, 1, 5.0, ..);
+        /// let impatient = MinCostFlow::new().on_progress(|_| ControlFlow::Break(()));
+        /// assert_eq!(impatient.solve(&network)?.status(), Status::Stopped);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the flow so far, when this much time has passed. Default: never.
+        ///
+        /// # Examples
+        /// ```
+        /// use std::time::Duration;
+        /// use earthmover::{Status, flow::{MinCostFlow, Network}};
+        /// let mut network = Network::new(2);
+        /// network.supply(0, 1.0).supply(1, -1.0);
+        /// network.arc(0, 1, 5.0, ..);
+        /// let hasty = MinCostFlow::new().time_limit(Duration::ZERO);
+        /// assert_eq!(hasty.solve(&network)?.status(), Status::Stopped);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        time_limit,
     }
 
     /// Finds a flow of least cost.
@@ -233,6 +223,8 @@ pub(super) struct Simplex {
     pub(super) tree: Tree,
     /// Mass that the artificial arcs carried at the start.
     pub(super) total: f64,
+    /// Supplies and lower bounds, without their signs.
+    pub(super) handled: f64,
     next: usize,
     block: usize,
 }
@@ -247,6 +239,7 @@ impl Simplex {
         let mut flow = lower.clone();
         let mut excess = network.supply.clone();
         let mut dearest = 0.0f64;
+        let mut handled: f64 = excess.iter().map(|b| b.abs()).sum();
         for a in 0..real {
             let (from, to) = (network.from[a], network.to[a]);
             dearest = dearest.max(network.cost[a].abs());
@@ -265,6 +258,7 @@ impl Simplex {
                 // It can never move; out of the pricing's sight.
                 place[a] = FIXED;
             }
+            handled += 2.0 * lower[a].abs();
             excess[from as usize] -= lower[a];
             excess[to as usize] += lower[a];
         }
@@ -304,6 +298,7 @@ impl Simplex {
             place,
             tree,
             total: excess.iter().map(|e| e.max(0.0)).sum(),
+            handled,
             next: 0,
             block: ((real as f64).sqrt() as usize / 2).max(64),
         })
@@ -332,19 +327,23 @@ impl Simplex {
                     tail = self.from[a];
                     below = self.tree.price(tail, &self.cost);
                 }
-                let Price {
-                    value: pf,
-                    side: sf,
-                } = below;
-                let Price {
-                    value: pt,
-                    side: st,
-                } = self.tree.price(self.to[a], &self.cost);
-                let c = self.cost[a];
-                let r = c - pf + pt;
-                // On one side of the root the second term is zero and r exact.
-                let urge = f64::from(self.place[a]) * (r + (st - sf));
-                if urge < worst && (st != sf || is_significant(r, c, pf, pt)) {
+                let above = self.tree.price(self.to[a], &self.cost);
+                let (c, place) = (self.cost[a], f64::from(self.place[a]));
+                let sides = above.side - below.side;
+                let mut r = c - below.value + above.value;
+                if sides == 0.0 && !is_significant(r, c, below.value, above.value) {
+                    // Rounding may have made that up or hidden it: with twice the digits it has not.
+                    if place == 0.0 {
+                        continue;
+                    }
+                    let finely = Reduced::new(c, below.double(), above.double());
+                    if !finely.is_significant {
+                        continue;
+                    }
+                    r = finely.value;
+                }
+                let urge = place * (r + sides);
+                if urge < worst {
                     (best, worst) = (Some(a), urge);
                 }
             }
@@ -378,10 +377,9 @@ impl Simplex {
         };
     }
 
-    /// Brings `arc` into the tree, or from one bound to the other; returns the flow pushed.
-    fn pivot(&mut self, arc: usize) -> Result<f64, Error> {
+    /// The cycle that `arc` closes with the tree, and where it blocks.
+    fn cycle(&self, arc: usize) -> Cycle {
         let rises = self.place[arc] == AT_LOWER;
-        // Flow is pushed from the apex down to `tail`, over the arc to `head`, and up to the apex.
         let (tail, head) = if rises {
             (self.from[arc], self.to[arc])
         } else {
@@ -404,7 +402,33 @@ impl Simplex {
                 v = self.tree.node(v).parent;
             }
         }
-        let apex = u;
+        Cycle {
+            rises,
+            tail,
+            head,
+            apex: u,
+            down,
+            up,
+        }
+    }
+
+    /// Pushes flow along the tree's part of a cycle.
+    fn push_around(&mut self, cycle: &Cycle, delta: f64) {
+        for (from, up) in [(cycle.tail, false), (cycle.head, true)] {
+            let mut v = from;
+            while v != cycle.apex {
+                self.push(v, up, delta);
+                v = self.tree.node(v).parent;
+            }
+        }
+    }
+
+    /// Brings `arc` into the tree, or from one bound to the other; returns the flow pushed.
+    fn pivot(&mut self, arc: usize) -> Result<f64, Error> {
+        let cycle = self.cycle(arc);
+        let Cycle {
+            rises, down, up, ..
+        } = cycle;
         // The last blocking arc along the cycle: ties go to the way up, then to the arc itself.
         let own = self.upper[arc] - self.lower[arc];
         let delta = own.min(down.0).min(up.0);
@@ -412,22 +436,10 @@ impl Simplex {
             return Err(Error::Unbounded { arc });
         }
         if delta > 0.0 {
-            let (mut u, mut v) = (tail, head);
-            while u != apex {
-                self.push(u, false, delta);
-                u = self.tree.node(u).parent;
-            }
-            while v != apex {
-                self.push(v, true, delta);
-                v = self.tree.node(v).parent;
-            }
+            self.push_around(&cycle, delta);
         }
         if up.0 > delta && own <= delta {
-            (self.place[arc], self.flow[arc]) = if rises {
-                (AT_UPPER, self.upper[arc])
-            } else {
-                (AT_LOWER, self.lower[arc])
-            };
+            self.rest(arc, rises);
             return Ok(delta);
         }
         self.flow[arc] = if rises {
@@ -437,22 +449,26 @@ impl Simplex {
         };
         let upwards = up.0 <= delta;
         let (top, inside, outside) = if upwards {
-            (up.1, head, tail)
+            (up.1, cycle.head, cycle.tail)
         } else {
-            (down.1, tail, head)
+            (down.1, cycle.tail, cycle.head)
         };
         let node = self.tree.node(top);
-        let leaving = node.arc as usize;
-        (self.place[leaving], self.flow[leaving]) = if node.up == upwards {
-            (AT_UPPER, self.upper[leaving])
-        } else {
-            (AT_LOWER, self.lower[leaving])
-        };
+        self.rest(node.arc as usize, node.up == upwards);
         self.place[arc] = FIXED;
         let points_up = self.from[arc] == inside;
         self.tree
             .rehang(top, inside, outside, arc as u32, points_up, &self.cost);
         Ok(delta)
+    }
+
+    /// Puts an arc at its upper bound, or at its lower one.
+    fn rest(&mut self, arc: usize, full: bool) {
+        (self.place[arc], self.flow[arc]) = if full {
+            (AT_UPPER, self.upper[arc])
+        } else {
+            (AT_LOWER, self.lower[arc])
+        };
     }
 
     /// Recomputes the flow in the tree from the arcs at their bounds, from the leaves to the root, so
@@ -489,4 +505,16 @@ impl Simplex {
         // They differ by what supplies and demands differ by, which was accepted as rounding.
         stranded.min(missing)
     }
+}
+
+/// Flow is pushed from the apex down to `tail`, over the arc to `head`, and up to the apex.
+struct Cycle {
+    /// Whether the flow on the arc grows.
+    rises: bool,
+    tail: u32,
+    head: u32,
+    apex: u32,
+    /// The least room on the way down and on the way up, and whose arc has it.
+    down: (f64, u32),
+    up: (f64, u32),
 }

@@ -1,8 +1,10 @@
 //! The answer to a network, and its proof, evaluated from the data alone.
 
+use super::certificate::{Reduced, certify};
 use super::network::{ArcId, Network};
-use super::simplex::{Simplex, is_significant};
-use crate::kernel::rounding::{ARTIFICIAL, sum};
+use super::simplex::Simplex;
+use super::tree::Price;
+use crate::kernel::rounding::{ARTIFICIAL, CANCELLED, Double};
 use crate::{Certificate, Error, Status};
 
 /// A flow, the node potentials that prove it, and the proof.
@@ -84,8 +86,8 @@ impl FlowSolution {
     ///
     /// `violation` is Σ_v |Σ out − Σ in − b_v| plus what bounds are overstepped by, over `mass`, the larger
     /// of the total supply and the largest flow on an arc. `primal` is the flow's cost, +∞ where the
-    /// violation is more than rounding. Unlike those of a transport plan, these bounds are plain sums and hold up to the
-    /// rounding of their terms; the dual is −∞ where a solve was stopped with prices that no bound holds.
+    /// violation is more than rounding. Bounds are rounded outwards and hold up to the last digit of the supplies; the dual is −∞
+    /// where a solve was stopped with prices that no bound holds.
     ///
     /// # Examples
     /// ```
@@ -113,37 +115,41 @@ pub(super) fn conclude(
 ) -> Result<FlowSolution, Error> {
     let stranded = simplex.settle(&network.supply);
     let total = simplex.total;
-    if status.is_converged() && stranded > ARTIFICIAL * total {
+    let rounding = (ARTIFICIAL * total).max(CANCELLED * simplex.handled);
+    if status.is_converged() && stranded > rounding {
         return Err(Error::Infeasible { stranded, total });
     }
     let potentials = one_part(&simplex);
     let mut flow = simplex.flow;
     flow.truncate(network.arcs());
-    let reduced: Vec<f64> = (0..network.arcs())
+    let reduced: Vec<Reduced> = (0..network.arcs())
         .map(|a| {
             let (from, to) = (network.from[a] as usize, network.to[a] as usize);
-            let r = network.cost[a] - potentials[from] + potentials[to];
-            // A difference that rounding explains is none; see `MinCostFlow`.
-            if is_significant(r, network.cost[a], potentials[from], potentials[to]) {
-                r
-            } else {
-                0.0
-            }
+            Reduced::new(network.cost[a], potentials[from], potentials[to])
         })
         .collect();
-    let certificate = certify(network, &flow, &potentials, &reduced);
+    let proof = certify(network, &flow, &potentials, &reduced);
     Ok(FlowSolution {
         flow,
-        potentials,
-        reduced,
-        certificate,
-        status,
+        potentials: potentials.iter().map(|p| p.high + p.low).collect(),
+        // A difference that rounding explains is none; see `MinCostFlow`.
+        reduced: reduced
+            .iter()
+            .map(|r| if r.is_significant { r.value } else { 0.0 })
+            .collect(),
+        certificate: proof.certificate,
+        // Costs of so many magnitudes that twice the digits do not hold them.
+        status: if status.is_converged() && !proof.is_closed {
+            Status::Stalled
+        } else {
+            status
+        },
         iterations,
     })
 }
 
 /// The two-part potentials as single numbers, with the least M that keeps every reduced cost's sign.
-fn one_part(simplex: &Simplex) -> Vec<f64> {
+fn one_part(simplex: &Simplex) -> Vec<Double> {
     let nodes = simplex.tree.root();
     let prices: Vec<_> = (0..nodes)
         .map(|v| simplex.tree.price(v, &simplex.cost))
@@ -154,59 +160,12 @@ fn one_part(simplex: &Simplex) -> Vec<f64> {
             prices[simplex.from[a] as usize],
             prices[simplex.to[a] as usize],
         );
-        let (r, place) = (
-            simplex.cost[a] - from.value + to.value,
-            f64::from(simplex.place[a]),
-        );
+        let place = f64::from(simplex.place[a]);
         if place * (to.side - from.side) > 0.0 {
+            let r = Reduced::new(simplex.cost[a], from.double(), to.double()).value;
             large = large.max(-0.5 * place * r);
         }
     }
-    prices
-        .iter()
-        .map(|p| p.value + large * p.side.signum())
-        .collect()
-}
-
-fn certify(network: &Network, flow: &[f64], potentials: &[f64], reduced: &[f64]) -> Certificate {
-    let mut balance: Vec<f64> = network.supply.iter().map(|b| -b).collect();
-    let (mut overstepped, mut widest) = (0.0f64, 0.0f64);
-    let mut spent = Vec::with_capacity(flow.len());
-    let mut worth = Vec::with_capacity(flow.len() + potentials.len());
-    worth.extend(network.supply.iter().zip(potentials).map(|(b, p)| b * p));
-    for (a, (&x, &r)) in flow.iter().zip(reduced).enumerate() {
-        let bounds = network.bounds[a];
-        if network.from[a] != network.to[a] {
-            balance[network.from[a] as usize] += x;
-            balance[network.to[a] as usize] -= x;
-        }
-        overstepped += (bounds.lower - x).max(x - bounds.upper).max(0.0);
-        widest = widest.max(x.abs());
-        spent.push(network.cost[a] * x);
-        if r != 0.0 {
-            worth.push(r * if r > 0.0 { bounds.lower } else { bounds.upper });
-        }
-    }
-    let supplied: f64 = network.supply.iter().map(|b| b.max(0.0)).sum();
-    let mass = supplied.max(widest);
-    let off: f64 = balance.iter().map(|b| b.abs()).sum::<f64>() + overstepped;
-    let violation = if mass > 0.0 { off / mass } else { off };
-    let objective = sum(&spent);
-    // −∞ must not meet the compensation of the sum.
-    let dual = if worth.contains(&f64::NEG_INFINITY) {
-        f64::NEG_INFINITY
-    } else {
-        sum(&worth)
-    };
-    Certificate {
-        primal: if violation <= <f64 as crate::Real>::MASS_TOLERANCE {
-            objective
-        } else {
-            f64::INFINITY
-        },
-        dual,
-        objective,
-        violation,
-        mass,
-    }
+    let whole = |p: &Price| Double::difference(p.value, -large * p.side.signum()).less(-p.low);
+    prices.iter().map(whole).collect()
 }

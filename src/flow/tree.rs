@@ -13,7 +13,10 @@
 //! large number is ever added to a cost, so none of its digits are lost.
 //!
 //! Potentials are recomputed along the tree (never shifted by a difference), so they are a function of
-//! the basis alone and their rounding does not grow with the number of pivots.
+//! the basis alone and their rounding does not grow with the number of pivots. They are kept to twice the digits: a node that
+//! hangs from an arc of cost 10¹⁶, as many write it for one that is not to be used, has neighbours that cost 1.
+
+use crate::kernel::rounding::Double;
 
 /// No node.
 pub(super) const NIL: u32 = u32::MAX;
@@ -39,10 +42,21 @@ pub(super) struct Node {
 /// A potential in its two parts; what pricing reads.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Price {
-    /// π.
+    /// π, and what rounding took from it.
     pub(super) value: f64,
+    pub(super) low: f64,
     /// ±1 times a number that dwarfs every reduced cost: the artificial part.
     pub(super) side: f64,
+}
+
+impl Price {
+    /// The first part.
+    pub(super) fn double(self) -> Double {
+        Double {
+            high: self.value,
+            low: self.low,
+        }
+    }
 }
 
 /// A spanning tree of `nodes` nodes and a root that is numbered last.
@@ -123,8 +137,12 @@ impl Tree {
     fn price_below(&self, node: Node, cost: &[f64]) -> Price {
         let above = self.prices[node.parent as usize];
         let c = cost[node.arc as usize];
+        let sum = Double::difference(above.value, if node.up { -c } else { c });
+        // Where large numbers cancel, what they had hidden is the value.
+        let sum = Double::difference(sum.high, -(above.low + sum.low));
         Price {
-            value: above.value + if node.up { c } else { -c },
+            value: sum.high,
+            low: sum.low,
             side: if node.parent == self.root() {
                 if node.up { self.big } else { -self.big }
             } else {

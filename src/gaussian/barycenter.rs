@@ -50,18 +50,24 @@ impl Gaussian {
             gaussians[0].same_space(other)?;
         }
         let d = gaussians[0].dimension();
+        // Over the largest entry of all, so that no product leaves the range of numbers.
+        let largest = gaussians.iter().map(|g| g.covariance.amax());
+        let largest = largest.fold(0.0, f64::max);
+        let scale = if largest > 0.0 { largest } else { 1.0 };
+        let covariances: Vec<DMatrix<f64>> =
+            gaussians.iter().map(|g| &g.covariance / scale).collect();
         let mut mean = nalgebra::DVector::zeros(d);
         let mut covariance = DMatrix::zeros(d, d);
-        for (g, w) in gaussians.iter().zip(&shares) {
+        for ((g, c), w) in gaussians.iter().zip(&covariances).zip(&shares) {
             mean += &g.mean * *w;
-            covariance += &g.covariance * *w;
+            covariance += c * *w;
         }
         let (mut residual, mut iterations) = (f64::INFINITY, 0);
         let status = loop {
             let half = root(&covariance)?;
             let mut sum = DMatrix::zeros(d, d);
-            for (g, w) in gaussians.iter().zip(&shares) {
-                sum += root(&(&half * &g.covariance * &half))? * *w;
+            for (c, w) in covariances.iter().zip(&shares) {
+                sum += root(&(&half * c * &half))? * *w;
             }
             let size = covariance.norm();
             let now = if size > 0.0 {
@@ -85,7 +91,7 @@ impl Gaussian {
             covariance = &inverse * &sum * &sum * &inverse;
             covariance = (&covariance + covariance.transpose()) * 0.5;
         };
-        let gaussian = Self::of(mean, covariance)?;
+        let gaussian = Self::of(mean, covariance * scale)?;
         let mut value = 0.0;
         for (g, w) in gaussians.iter().zip(&shares) {
             value += w * gaussian.distance(g)?.powi(2);

@@ -115,16 +115,11 @@ impl Gaussian {
             column *= share.sqrt();
         }
         let covariance = &scaled * scaled.transpose();
-        if let Some(value) = covariance.iter().find(|x| !x.is_finite()) {
-            return Err(Error::TooFar {
-                cost: *value,
-                largest: <f64 as Real>::LARGEST_COST,
-            });
-        }
         Self::of(mean, covariance)
     }
 
     fn of(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self, Error> {
+        near_enough(covariance.amax())?;
         let covariance = (&covariance + covariance.transpose()) * 0.5;
         let root = root(&covariance)?;
         Ok(Self {
@@ -158,7 +153,7 @@ impl Gaussian {
     /// [`Error::Length`] where the dimensions differ.
     pub fn distance(&self, other: &Self) -> Result<f64, Error> {
         let means = (&self.mean - self.same_space(other)?).norm();
-        Ok(means.hypot(self.bures(other)?))
+        near_enough(means.hypot(self.bures(other)?))
     }
 
     /// The Bures distance of the covariances: W₂ with the means put on top of each other.
@@ -175,7 +170,8 @@ impl Gaussian {
     /// ```
     pub fn bures(&self, other: &Self) -> Result<f64, Error> {
         self.same_space(other)?;
-        let svd = (&other.root * &self.root).svd(true, true);
+        // Neither's size changes which rotation is the best.
+        let svd = (over_largest(&other.root).0 * over_largest(&self.root).0).svd(true, true);
         let (Some(u), Some(v)) = (svd.u, svd.v_t) else {
             return Ok(f64::NAN); // Both were asked for.
         };
@@ -189,18 +185,25 @@ impl Gaussian {
     /// then mass has to split, and there is no map.
     pub fn map(&self, other: &Self) -> Result<AffineMap, Error> {
         self.same_space(other)?;
-        let (inverse, least) = pseudo_inverse(&self.root);
-        let middle = root(&(&self.root * &other.covariance * &self.root))?;
+        // Of covariances over their largest entries, so that no product leaves the range of numbers.
+        let ((own, size), (theirs, other_size)) = (
+            over_largest(&self.covariance),
+            over_largest(&other.covariance),
+        );
+        let half = root(&own)?;
+        let (inverse, least) = pseudo_inverse(&half);
+        let middle = root(&(&half * &theirs * &half))?;
         let matrix = &inverse * middle * &inverse;
         let matrix = (&matrix + matrix.transpose()) * 0.5;
-        let reached = &matrix * &self.covariance * &matrix;
-        if (reached - &other.covariance).norm() > 1e-6 * other.covariance.norm() {
+        let reached = &matrix * &own * &matrix;
+        if (reached - &theirs).norm() > 1e-6 * theirs.norm() {
             return Err(Error::Option {
                 name: "least eigenvalue of the covariance",
-                value: least * least,
+                value: least * least * size,
                 expected: "above zero wherever the other's is: otherwise there is no map",
             });
         }
+        let matrix = matrix * (other_size / size).sqrt();
         let offset = &other.mean - &matrix * &self.mean;
         Ok(AffineMap { matrix, offset })
     }
@@ -298,19 +301,36 @@ fn check_symmetric(matrix: &DMatrix<f64>) -> Result<(), Error> {
     Ok(())
 }
 
+/// A matrix over its largest entry, and that entry; one for a matrix of zeros.
+fn over_largest(matrix: &DMatrix<f64>) -> (DMatrix<f64>, f64) {
+    let largest = matrix.amax();
+    let size = if largest > 0.0 { largest } else { 1.0 };
+    (matrix / size, size)
+}
+
+/// A number, unless it is beyond what can be calculated with.
+fn near_enough(x: f64) -> Result<f64, Error> {
+    let largest = <f64 as Real>::LARGEST_COST;
+    if x <= largest {
+        return Ok(x);
+    }
+    Err(Error::TooFar { cost: x, largest })
+}
+
 /// The symmetric root of a covariance.
 fn root(covariance: &DMatrix<f64>) -> Result<DMatrix<f64>, Error> {
-    let eigen = covariance.clone().symmetric_eigen();
+    let (covariance, size) = over_largest(covariance);
+    let eigen = covariance.symmetric_eigen();
     let largest = eigen.eigenvalues.amax();
     let least = eigen.eigenvalues.min();
     if least < -ASYMMETRY * largest {
         return Err(Error::Option {
             name: "least eigenvalue of the covariance",
-            value: least,
+            value: least * size,
             expected: "not negative",
         });
     }
-    let roots = eigen.eigenvalues.map(|x| x.max(0.0).sqrt());
+    let roots = eigen.eigenvalues.map(|x| x.max(0.0).sqrt() * size.sqrt());
     Ok(&eigen.eigenvectors * DMatrix::from_diagonal(&roots) * eigen.eigenvectors.transpose())
 }
 

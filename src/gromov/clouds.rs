@@ -10,13 +10,12 @@
 //! best plan for it is an exact transport between two clouds. The objective is concave along every way, so that
 //! every step goes all of it.
 
-use super::objective::{FoundPlan, Objective, Smooth};
+use super::objective::{FoundPlan, Objective, Smooth, Step, exact_under};
 use crate::kernel::eigen::eigenvalues;
 use crate::kernel::random::Random;
 use crate::line::{Power, Samples};
-use crate::{
-    Entropic, Entry, Error, Exact, Marginals, PointCloud, Potentials, Problem, SquaredEuclidean,
-};
+use crate::solver::Guard;
+use crate::{Entropic, Entry, Error, Marginals, PointCloud, Potentials, Problem, SquaredEuclidean};
 
 /// A centred cloud.
 struct Cloud {
@@ -192,6 +191,19 @@ impl<'p> Clouds<'p> {
         (z, w)
     }
 
+    /// The best plan between points that stand for the two sides.
+    fn matched(
+        &self,
+        x: &[f64],
+        y: &[f64],
+        dimension: usize,
+        guard: &Guard<'_>,
+    ) -> Result<Vec<Entry>, Error> {
+        let cost = PointCloud::new(x, y, dimension, SquaredEuclidean)?;
+        let problem = Problem::new(cost, self.marginals.clone())?;
+        Ok(exact_under(guard).solve(&problem)?.plan().entries(0.0))
+    }
+
     fn add(&self, e: &Entry, out: &mut [f64]) {
         let (dx, dy) = (self.x.d, self.y.d);
         let (x, y) = (
@@ -276,20 +288,26 @@ impl Objective for Clouds<'_> {
             .for_each(|(a, b)| *a = (1.0 - t) * *a + t * b);
     }
 
-    fn oracle(&self, image: &Self::Image, _: &mut Option<Potentials>) -> Result<Vec<Entry>, Error> {
+    fn oracle(
+        &self,
+        image: &Self::Image,
+        _: &mut Option<Potentials>,
+        guard: &Guard<'_>,
+    ) -> Result<Vec<Entry>, Error> {
         let (z, w) = self.lifted(image);
-        let cost = PointCloud::new(&z, &w, self.y.d + 1, SquaredEuclidean)?;
-        let problem = Problem::new(cost, self.marginals.clone())?;
-        Ok(Exact::new().solve(&problem)?.plan().entries(0.0))
+        self.matched(&z, &w, self.y.d + 1, guard)
     }
 
-    fn start(&self, index: usize, seed: u64) -> Result<Option<Vec<Entry>>, Error> {
+    fn start(
+        &self,
+        index: usize,
+        seed: u64,
+        guard: &Guard<'_>,
+    ) -> Result<Option<Vec<Entry>>, Error> {
         match index {
             0 => {
                 let (x, y) = (self.x.invariants(), self.y.invariants());
-                let cost = PointCloud::new(&x, &y, INVARIANTS, SquaredEuclidean)?;
-                let problem = Problem::new(cost, self.marginals.clone())?;
-                Ok(Some(Exact::new().solve(&problem)?.plan().entries(0.0)))
+                self.matched(&x, &y, INVARIANTS, guard).map(Some)
             }
             1 => Ok(None),
             _ => {
@@ -298,7 +316,7 @@ impl Objective for Clouds<'_> {
                 let image: Vec<f64> = (0..self.x.d * self.y.d)
                     .map(|_| size * random.normal())
                     .collect();
-                self.oracle(&image, &mut None).map(Some)
+                self.oracle(&image, &mut None, guard).map(Some)
             }
         }
     }
@@ -339,17 +357,19 @@ impl Objective for Clouds<'_> {
     fn smooth(
         &self,
         image: &Self::Image,
-        epsilon: f64,
-        tolerance: f64,
-        start: Option<&Potentials>,
+        step: &Step<'_>,
+        before: Option<&Smooth<Self>>,
     ) -> Result<Smooth<Self>, Error> {
         let (z, w) = self.lifted(image);
         let cost = PointCloud::new(&z, &w, self.y.d + 1, SquaredEuclidean)?;
         let problem = Problem::new(cost, self.marginals.clone())?;
-        let solver = Entropic::new(epsilon).tolerance(tolerance);
-        let solution = match start {
+        let mut solver = Entropic::new(step.epsilon).tolerance(step.tolerance);
+        if let Some(left) = step.guard.time_left() {
+            solver = solver.time_limit(left);
+        }
+        let solution = match before {
             None => solver.solve(&problem)?,
-            Some(start) => solver.solve_from(&problem, start)?,
+            Some(before) => solver.solve_from(&problem, &before.potentials)?,
         };
         let cols = problem.cols();
         let mut entries = Vec::new();
@@ -365,19 +385,16 @@ impl Objective for Clouds<'_> {
             image: next,
             potentials: solution.potentials().clone(),
             status: solution.status(),
+            change: match before.map(|b| &b.plan) {
+                Some(FoundPlan::Sparse { entries: old, .. }) => {
+                    super::solution::l1(old, &entries) / self.total
+                }
+                _ => 1.0,
+            },
             plan: FoundPlan::Sparse {
                 background: 0.0,
                 entries,
             },
         })
-    }
-
-    fn change(&self, before: &Smooth<Self>, now: &Smooth<Self>) -> f64 {
-        let (FoundPlan::Sparse { entries: p, .. }, FoundPlan::Sparse { entries: q, .. }) =
-            (&before.plan, &now.plan)
-        else {
-            return f64::INFINITY;
-        };
-        super::solution::l1(p, q) / self.total
     }
 }

@@ -2,6 +2,7 @@
 
 use super::GromovWasserstein;
 use super::objective::{Found, FoundPlan, Objective};
+use crate::kernel::tiles::pooled;
 use crate::solver::Guard;
 use crate::{Entry, Error, Progress, Status};
 
@@ -25,7 +26,7 @@ pub(super) fn run<O: Objective>(
     guard: &Guard<'_>,
 ) -> Result<Found, Error> {
     let tolerance = solver.tolerance.unwrap_or(1e-9) * objective.scale();
-    let mut state = begin(solver, objective, start)?;
+    let mut state = pooled(|| begin(solver, objective, start, guard))?;
     let value = |s: &State<O::Image>| objective.constant() + s.linear - s.quadratic;
     let mut prices = None;
     // The last vertex and its image, from which the next one's follows.
@@ -46,7 +47,11 @@ pub(super) fn run<O: Objective>(
         if guard.says_stop(&progress) {
             break Status::Stopped;
         }
-        let vertex = objective.oracle(&state.image, &mut prices)?;
+        let vertex = pooled(|| objective.oracle(&state.image, &mut prices, guard))?;
+        if guard.is_over() {
+            // It was cut short, perhaps before it was feasible.
+            break Status::Stopped;
+        }
         iterations += 1;
         let linear = objective.linear(&vertex);
         let cross = objective.inner(&state.image, &vertex);
@@ -56,7 +61,7 @@ pub(super) fn run<O: Objective>(
             break Status::Converged;
         }
         let before = last.as_ref().map(|(plan, image)| (&plan[..], image));
-        let image = objective.image(&vertex, before);
+        let image = pooled(|| objective.image(&vertex, before));
         let quadratic = objective.inner(&image, &vertex);
         // E along the way: value + slope t + curvature t².
         let slope = -gap;
@@ -104,8 +109,14 @@ fn begin<O: Objective>(
     solver: &GromovWasserstein,
     objective: &O,
     start: usize,
+    guard: &Guard<'_>,
 ) -> Result<State<O::Image>, Error> {
-    let Some(entries) = objective.start(start, solver.seed)? else {
+    let entries = match guard.is_over() {
+        true => None,
+        false => objective.start(start, solver.seed, guard)?,
+    };
+    // Where time ran out it may not have become a plan; the product always is one.
+    let Some(entries) = entries.filter(|_| !guard.is_over()) else {
         let (background, image, linear, quadratic) = objective.product();
         return Ok(State {
             background,

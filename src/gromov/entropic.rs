@@ -6,16 +6,26 @@
 //! plan still moves.
 
 use super::GromovWasserstein;
-use super::objective::{Found, Objective, Smooth};
+use super::objective::{Found, Objective, Smooth, Step};
+use crate::kernel::tiles::pooled;
 use crate::solver::Guard;
 use crate::{Error, Progress, Status};
 
 /// ε comes down by this factor, from this share of the spread.
-const FACTOR: f64 = 0.25;
-const FIRST: f64 = 0.05;
+const COOLING: f64 = 0.25;
+const FIRST_EPSILON: f64 = 0.05;
 
-/// Above the last ε a plan that moves by less than this is still enough.
-const ROUGH: f64 = 0.05;
+/// Above the last ε a plan that moves by less than this, or has moved so often, is good enough.
+const STAGE_TOLERANCE: f64 = 0.05;
+const STAGE_STEPS: usize = 3;
+
+/// Inner solves go on to this share of the last change, and to half of the tolerance at most: more sweeps would save no step.
+const INNER_SHARE: f64 = 0.02;
+const STAGE_INNER: f64 = 1e-2;
+
+/// Images follow each other in single precision; once all but this share of the plan stands they are worked out anew, and from there
+/// on follow changes that are too small to show.
+const SETTLED: f64 = 1e-2;
 
 pub(super) fn run<O: Objective>(
     solver: &GromovWasserstein,
@@ -25,36 +35,41 @@ pub(super) fn run<O: Objective>(
     guard: &Guard<'_>,
 ) -> Result<Found, Error> {
     let tolerance = solver.tolerance.unwrap_or(1e-6);
-    let (mut image, from_product) = match objective.start(start, solver.seed)? {
-        None => (objective.product().1, true),
-        Some(entries) => (objective.image(&entries, None), false),
-    };
+    let (mut image, from_product) = pooled(|| begin(solver, objective, start, guard))?;
     // A start that says something is not to be forgotten at a large ε.
-    let highest = objective.spread(&image) * FIRST * if from_product { 1.0 } else { FACTOR };
+    let highest =
+        objective.spread(&image) * FIRST_EPSILON * if from_product { 1.0 } else { COOLING };
     let mut now = epsilon.max(if highest.is_finite() {
         highest
     } else {
         epsilon
     });
     let mut last: Option<Smooth<O>> = None;
-    let (mut iterations, mut change) = (0, 1.0f64);
+    let (mut iterations, mut steps, mut change) = (0, 0, 1.0f64);
+    // By how much plans have moved since an image was last worked out anew.
+    let mut followed = f64::INFINITY;
     let status = loop {
         let at_last = now <= epsilon;
-        let inner = if at_last {
-            (0.02 * change).clamp(0.1 * tolerance, 1e-2)
-        } else {
-            1e-2
+        let settled = at_last && change <= SETTLED.max(tolerance);
+        let step = Step {
+            epsilon: now,
+            tolerance: if at_last {
+                (INNER_SHARE * change).clamp((0.5 * tolerance).min(STAGE_INNER), STAGE_INNER)
+            } else {
+                STAGE_INNER
+            },
+            roughly: !(settled && followed > SETTLED),
+            guard,
         };
-        let prices = last.as_ref().map(|l| &l.potentials);
-        let next = objective.smooth(&image, now, inner, prices)?;
+        let next = pooled(|| objective.smooth(&image, &step, last.as_ref()))?;
         iterations += 1;
-        change = last
-            .as_ref()
-            .map_or(1.0, |before| objective.change(before, &next));
+        steps += 1;
+        change = next.change;
+        followed = if step.roughly { followed + change } else { 0.0 };
         let inner_status = next.status;
         image = next.image.clone();
         last = Some(next);
-        if at_last && change <= tolerance {
+        if at_last && change <= tolerance && followed <= 2.0 * SETTLED {
             break if inner_status.is_converged() {
                 Status::Converged
             } else {
@@ -74,8 +89,14 @@ pub(super) fn run<O: Objective>(
         if guard.says_stop(&progress) {
             break Status::Stopped;
         }
-        if !at_last && (change <= ROUGH || iterations % 4 == 0) {
-            now = (now * FACTOR).max(epsilon);
+        if !at_last && (change <= STAGE_TOLERANCE || steps == STAGE_STEPS) {
+            let cooler = now * COOLING;
+            now = if cooler < 1.5 * epsilon {
+                epsilon
+            } else {
+                cooler
+            };
+            steps = 0;
         }
     };
     let Some(last) = last else {
@@ -87,5 +108,19 @@ pub(super) fn run<O: Objective>(
         iterations,
         stationarity: change,
         plan: last.plan,
+    })
+}
+
+/// The image to start from, and whether it is that of the product.
+fn begin<O: Objective>(
+    solver: &GromovWasserstein,
+    objective: &O,
+    start: usize,
+    guard: &Guard<'_>,
+) -> Result<(O::Image, bool), Error> {
+    let entries = objective.start(start, solver.seed, guard)?;
+    Ok(match entries.filter(|_| !guard.is_over()) {
+        None => (objective.product().1, true),
+        Some(entries) => (objective.image(&entries, None), false),
     })
 }

@@ -28,20 +28,19 @@ mod bounds;
 mod clouds;
 mod conditional_gradient;
 mod entropic;
+mod images;
 mod objective;
+mod profiles;
 mod relations;
 mod solution;
 mod tables;
-
-use core::ops::ControlFlow;
-use core::time::Duration;
 
 pub use relations::{Loss, Relations};
 pub use solution::{GromovCertificate, GromovSolution};
 
 use crate::kernel::tiles::map_ranges;
-use crate::solver::Watch;
-use crate::{Error, Marginals, Progress};
+use crate::solver::{Watch, options, watched};
+use crate::{Error, Marginals};
 use clouds::Clouds;
 use objective::{Found, Objective};
 use tables::Tables;
@@ -78,7 +77,7 @@ impl<'a> GromovProblem<'a> {
     /// The problem with the square loss. Marginals with slack ([`Marginals::partial`]) make it partial.
     ///
     /// # Errors
-    /// [`Error::Length`] where the masses are not as many as the things on a side.
+    /// [`Error::Length`] where the masses are not as many as the things on a side, [`Error::Penalised`] where they are penalised.
     pub fn new(
         rows: Relations<'a>,
         cols: Relations<'a>,
@@ -96,6 +95,11 @@ impl<'a> GromovProblem<'a> {
                 });
             }
         }
+        if marginals.is_relaxed() {
+            return Err(Error::Penalised {
+                solver: "GromovWasserstein",
+            });
+        }
         Ok(Self {
             rows,
             cols,
@@ -106,11 +110,9 @@ impl<'a> GromovProblem<'a> {
         })
     }
 
-    /// Another loss. Default [`Loss::Square`].
-    #[must_use]
-    pub fn loss(mut self, loss: Loss) -> Self {
-        self.loss = loss;
-        self
+    options! {
+        /// Another loss. Default [`Loss::Square`].
+        loss: Loss,
     }
 
     /// Fused: `costs[i * cols + j]` says how different the features of i and j are, `share` (α, from 0 to 1) how much relations
@@ -260,38 +262,23 @@ impl GromovWasserstein {
         self
     }
 
-    /// Most steps from each start. Default 1,000.
-    pub fn max_iterations(mut self, steps: usize) -> Self {
-        self.max_iterations = steps;
-        self
+    options! {
+        /// Most steps from each start. Default 1,000.
+        max_iterations: usize,
+
+        /// From how many plans to start; the best end counts. The first comes from comparing how each thing relates to all others, the
+        /// second is the product of the marginals, the rest are random. Default 1.
+        starts: usize,
+
+        /// Seed of the random starts. Default 0.
+        seed: u64,
     }
 
-    /// From how many plans to start; the best end counts. The first comes from comparing how each thing relates to all others, the
-    /// second is the product of the marginals, the rest are random. Default 1.
-    pub fn starts(mut self, starts: usize) -> Self {
-        self.starts = starts;
-        self
-    }
-
-    /// Seed of the random starts. Default 0.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Called after every step of every start; [`ControlFlow::Break`] stops with the best plan so far.
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops when this much time has passed; obeyed within one step. Default: never.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Called after every step of every start; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with the best plan so far.
+        on_progress,
+        /// Stops when this much time has passed; obeyed within one step. Default: never.
+        time_limit,
     }
 
     /// Matches the two sides.

@@ -1,6 +1,7 @@
 //! What a way to solve has to know of an objective: E(P) = constant + linear(P) − ⟨A(P), P⟩, with A linear and symmetric.
 
-use crate::{Entry, Error, Marginals, Potentials, Status};
+use crate::solver::Guard;
+use crate::{Entry, Error, Exact, Marginals, Potentials, Status};
 
 /// Where a start ended.
 #[derive(Debug, Clone)]
@@ -33,6 +34,26 @@ pub(super) struct Smooth<O: Objective + ?Sized> {
     pub(super) quadratic: f64,
     pub(super) potentials: Potentials,
     pub(super) status: Status,
+    /// L1 distance from the plan before over the mass; one where there was none.
+    pub(super) change: f64,
+}
+
+/// How an entropic step is to be taken.
+pub(super) struct Step<'a> {
+    pub(super) epsilon: f64,
+    /// Of the inner solve.
+    pub(super) tolerance: f64,
+    /// The image may follow the last one in single precision.
+    pub(super) roughly: bool,
+    pub(super) guard: &'a Guard<'a>,
+}
+
+/// The exact solver, for as long as the guard has time.
+pub(super) fn exact_under(guard: &Guard<'_>) -> Exact {
+    match guard.time_left() {
+        None => Exact::new(),
+        Some(left) => Exact::new().time_limit(left),
+    }
 }
 
 pub(super) trait Objective: Sync {
@@ -64,10 +85,16 @@ pub(super) trait Objective: Sync {
         &self,
         image: &Self::Image,
         prices: &mut Option<Potentials>,
+        guard: &Guard<'_>,
     ) -> Result<Vec<Entry>, Error>;
 
     /// Where to start from; `None` for the product.
-    fn start(&self, index: usize, seed: u64) -> Result<Option<Vec<Entry>>, Error>;
+    fn start(
+        &self,
+        index: usize,
+        seed: u64,
+        guard: &Guard<'_>,
+    ) -> Result<Option<Vec<Entry>>, Error>;
 
     /// The objective at a sparse plan, summed directly, where that is no more work than a step: nothing cancels.
     fn direct(&self, plan: &[Entry]) -> Option<f64>;
@@ -79,13 +106,9 @@ pub(super) trait Objective: Sync {
     fn smooth(
         &self,
         image: &Self::Image,
-        epsilon: f64,
-        tolerance: f64,
-        start: Option<&Potentials>,
+        step: &Step<'_>,
+        before: Option<&Smooth<Self>>,
     ) -> Result<Smooth<Self>, Error>;
-
-    /// L1 distance of two plans over their mass.
-    fn change(&self, before: &Smooth<Self>, now: &Smooth<Self>) -> f64;
 }
 
 /// A random vertex: rows and columns in random orders, filled one after the other.

@@ -43,6 +43,15 @@ impl Loss {
         }
     }
 
+    /// What no loss is below, for relations of the rows up to a largest one: zero, but for what is added before logarithms.
+    pub(super) fn least(self, largest: impl Fn() -> f64) -> f64 {
+        match self {
+            Self::Square => 0.0,
+            // With x = c + F and y = d + F it is x ln (x/y) − x + y ≥ 0 less F ln (x/y).
+            Self::Kl => -FLOOR * ((largest() + FLOOR) / FLOOR).ln().max(0.0),
+        }
+    }
+
     /// The loss itself.
     pub(super) fn between(self, c: f64, d: f64) -> f64 {
         match self {

@@ -11,7 +11,8 @@ use crate::{Entry, Status};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct GromovCertificate {
-    /// No plan does better: from the distributions of relations, which every plan has to rearrange. −∞ where marginals are free.
+    /// No plan does better: from the distributions of relations, which every plan has to rearrange; where columns are free from the best
+    /// that each relation can find; zero where only a part is moved (and features' own optimum beside all of them).
     pub lower: f64,
     /// The value of the plan found.
     pub upper: f64,

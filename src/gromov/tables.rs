@@ -1,12 +1,16 @@
 //! Any relations: tables of them, and the gradient as a table.
 
-use super::objective::{FoundPlan, Objective, Smooth, random_vertex};
-use super::{GromovProblem, Loss, Relations};
-use crate::kernel::product::{add_product, product};
+use std::sync::OnceLock;
+
+use super::images::{Rough, distance, products, written};
+use super::objective::{FoundPlan, Objective, Smooth, Step, exact_under, random_vertex};
+use super::{GromovProblem, Loss, Relations, profiles};
+use crate::kernel::product::add_product;
 use crate::kernel::random::Random;
 use crate::kernel::rounding::Sum;
 use crate::kernel::tiles::{map_tiles, tile_rows};
-use crate::{Dense, Entry, Error, Exact, Potentials, Problem, Sinkhorn, Status};
+use crate::solver::Guard;
+use crate::{Dense, Entropic, Entry, Error, Potentials, Problem};
 
 /// The objective over tables.
 pub(super) struct Tables<'p> {
@@ -17,6 +21,8 @@ pub(super) struct Tables<'p> {
     rows: Vec<f64>,
     cols: Vec<f64>,
     mirrored: Option<(Vec<f64>, Vec<f64>)>,
+    /// The same in single precision, once somebody asks for it.
+    rough: OnceLock<Rough>,
     /// φ(C) and ψ(D), symmetrised, where marginals are free to change.
     free: Option<(Vec<f64>, Vec<f64>)>,
     /// (1 − α) M.
@@ -24,9 +30,6 @@ pub(super) struct Tables<'p> {
     constant: f64,
     scale: f64,
 }
-
-/// Quantiles by which things are compared before anything is matched.
-const QUANTILES: usize = 64;
 
 impl<'p> Tables<'p> {
     pub(super) fn new(problem: &'p GromovProblem<'p>) -> Result<Self, Error> {
@@ -67,6 +70,7 @@ impl<'p> Tables<'p> {
             rows,
             cols,
             mirrored,
+            rough: OnceLock::new(),
             constant: if free.is_some() {
                 0.0
             } else {
@@ -76,6 +80,14 @@ impl<'p> Tables<'p> {
             free,
             features,
         })
+    }
+
+    /// The pairs (C, K) of which A(P) is the mean of the C P K.
+    fn pairs(&self) -> Vec<(&[f64], &[f64])> {
+        match &self.mirrored {
+            None => vec![(&self.rows, &self.cols)],
+            Some((rows, cols)) => vec![(&self.rows, cols), (rows, &self.cols)],
+        }
     }
 
     /// The gradient at an image, as costs.
@@ -156,7 +168,12 @@ impl<'p> Tables<'p> {
     }
 
     /// The vertex that is best for a table of costs.
-    fn vertex(&self, costs: &[f64], prices: &mut Option<Potentials>) -> Result<Vec<Entry>, Error> {
+    fn vertex(
+        &self,
+        costs: &[f64],
+        prices: &mut Option<Potentials>,
+        guard: &Guard<'_>,
+    ) -> Result<Vec<Entry>, Error> {
         let marginals = &self.problem.marginals;
         if self.problem.semi_relaxed {
             let each = costs.chunks_exact(self.m).zip(marginals.rows()).enumerate();
@@ -171,80 +188,14 @@ impl<'p> Tables<'p> {
             return Ok(best.filter(|e| e.mass > 0.0).collect());
         }
         let problem = Problem::new(Dense::new(costs, self.n, self.m)?, marginals.clone())?;
+        let exact = exact_under(guard);
         let solution = match prices.take() {
-            None => Exact::new().solve(&problem)?,
-            Some(start) => Exact::new().solve_from(&problem, &start)?,
+            None => exact.solve(&problem)?,
+            Some(start) => exact.solve_from(&problem, &start)?,
         };
         let plan = solution.plan().entries(0.0);
         *prices = Some(solution.potentials().clone());
         Ok(plan)
-    }
-
-    /// How each thing relates to all others, as quantiles: what two things must have in common if they match.
-    fn profile_costs(&self) -> Vec<f64> {
-        let k = QUANTILES;
-        let profile = |relations: &Relations<'_>, masses: &[f64]| -> Vec<f64> {
-            let count = relations.len();
-            let total: f64 = masses.iter().sum();
-            let mut out = vec![0.0; count * k];
-            map_tiles(&mut out, k * tile_rows(count, count), |range, lines| {
-                let first = range.start / k;
-                let mut order: Vec<(f64, f64)> = Vec::with_capacity(count);
-                for (line, i) in lines.chunks_exact_mut(k).zip(first..) {
-                    order.clear();
-                    order.extend((0..count).map(|j| (relations.at(i, j), masses[j] / total)));
-                    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-                    quantile_means(&order, line);
-                }
-            });
-            out
-        };
-        let x = profile(&self.problem.rows, self.problem.marginals.rows());
-        let y = profile(&self.problem.cols, self.problem.marginals.cols());
-        let norms = |f: &[f64]| -> Vec<f64> {
-            f.chunks_exact(k)
-                .map(|f| f.iter().map(|v| v * v).sum())
-                .collect()
-        };
-        let (u, v) = (norms(&x), norms(&y));
-        let mut costs = vec![0.0; self.n * self.m];
-        let flipped: Vec<f64> = transposed_of(&y, self.m, k)
-            .iter()
-            .map(|v| -2.0 * v)
-            .collect();
-        product(&x, &flipped, k, self.m, &mut costs);
-        let weight = self.problem.share() / k as f64;
-        for (line, u) in costs.chunks_exact_mut(self.m).zip(u) {
-            line.iter_mut()
-                .zip(&v)
-                .for_each(|(c, v)| *c = weight * (*c + u + v));
-        }
-        if let Some(features) = &self.features {
-            costs.iter_mut().zip(features).for_each(|(c, f)| *c += f);
-        }
-        costs
-    }
-}
-
-/// Means of equal stretches of a sorted list of values with shares.
-fn quantile_means(sorted: &[(f64, f64)], out: &mut [f64]) {
-    let width = 1.0 / out.len() as f64;
-    out.fill(0.0);
-    let (mut level, mut at) = (0.0, 0);
-    for (value, share) in sorted {
-        let mut left = *share;
-        while left > 0.0 && at < out.len() {
-            let end = (at + 1) as f64 * width;
-            let part = left.min(end - level);
-            if part > 0.0 {
-                out[at] += value * part / width;
-                level += part;
-                left -= part;
-            }
-            if level >= end - 1e-15 {
-                at += 1;
-            }
-        }
     }
 }
 
@@ -294,17 +245,8 @@ fn times(table: &[f64], x: &[f64]) -> Vec<f64> {
 }
 
 fn transposed(table: &[f64], n: usize) -> Vec<f64> {
-    transposed_of(table, n, n)
-}
-
-fn transposed_of(table: &[f64], rows: usize, cols: usize) -> Vec<f64> {
-    let mut out = vec![0.0; table.len()];
-    for i in 0..rows {
-        for j in 0..cols {
-            out[j * rows + i] = table[i * cols + j];
-        }
-    }
-    out
+    let pairs = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
+    pairs.map(|(i, j)| table[j * n + i]).collect()
 }
 
 fn symmetrised(table: &[f64], n: usize) -> Vec<f64> {
@@ -403,20 +345,15 @@ impl Objective for Tables<'_> {
             Some((old, image)) => (image.clone(), difference(plan, old)),
             None => (vec![0.0; self.n * self.m], plan.to_vec()),
         };
-        match &self.mirrored {
-            None => self.add_image(&changes, &self.rows, &self.cols, &mut image),
-            Some((rows, cols)) => {
-                let halves: Vec<Entry> = changes
-                    .iter()
-                    .map(|e| Entry {
-                        mass: 0.5 * e.mass,
-                        ..*e
-                    })
-                    .collect();
-                // C P Kᵀ and Cᵀ P K.
-                self.add_image(&halves, &self.rows, cols, &mut image);
-                self.add_image(&halves, rows, &self.cols, &mut image);
-            }
+        let pairs = self.pairs();
+        let share = 1.0 / pairs.len() as f64;
+        let shares = changes.iter().map(|e| Entry {
+            mass: share * e.mass,
+            ..*e
+        });
+        let shares: Vec<Entry> = shares.collect();
+        for (rows, cols) in pairs {
+            self.add_image(&shares, rows, cols, &mut image);
         }
         if self.free.is_some() {
             let (rows, cols) = self.sums(&changes);
@@ -451,21 +388,38 @@ impl Objective for Tables<'_> {
         &self,
         image: &Self::Image,
         prices: &mut Option<Potentials>,
+        guard: &Guard<'_>,
     ) -> Result<Vec<Entry>, Error> {
-        self.vertex(&self.gradient(image), prices)
+        self.vertex(&self.gradient(image), prices, guard)
     }
 
-    fn start(&self, index: usize, seed: u64) -> Result<Option<Vec<Entry>>, Error> {
+    fn start(
+        &self,
+        index: usize,
+        seed: u64,
+        guard: &Guard<'_>,
+    ) -> Result<Option<Vec<Entry>>, Error> {
         let balanced = self.problem.is_balanced();
         match index {
-            0 if balanced => self.vertex(&self.profile_costs(), &mut None).map(Some),
+            0 if balanced => {
+                let mut costs = profiles::costs(
+                    (&self.problem.rows, self.problem.marginals.rows()),
+                    (&self.problem.cols, self.problem.marginals.cols()),
+                );
+                if let Some(features) = &self.features {
+                    let share = self.problem.share();
+                    let both = costs.iter_mut().zip(features);
+                    both.for_each(|(c, f)| *c = share * *c + f);
+                }
+                self.vertex(&costs, &mut None, guard).map(Some)
+            }
             0 => Ok(None),
             1 if balanced => Ok(None),
             _ if balanced => Ok(Some(random_vertex(&self.problem.marginals, seed, index))),
             _ => {
                 let mut random = Random::new(seed, index as u64);
                 let costs: Vec<f64> = (0..self.n * self.m).map(|_| random.unit()).collect();
-                self.vertex(&costs, &mut None).map(Some)
+                self.vertex(&costs, &mut None, guard).map(Some)
             }
         }
     }
@@ -506,60 +460,40 @@ impl Objective for Tables<'_> {
     fn smooth(
         &self,
         image: &Self::Image,
-        epsilon: f64,
-        tolerance: f64,
-        start: Option<&Potentials>,
+        step: &Step<'_>,
+        before: Option<&Smooth<Self>>,
     ) -> Result<Smooth<Self>, Error> {
         let costs = self.gradient(image);
         let problem = Problem::new(
             Dense::new(&costs, self.n, self.m)?,
             self.problem.marginals.clone(),
         )?;
-        let solver = Sinkhorn::new(epsilon).tolerance(tolerance);
-        let solution = match start {
-            None => solver.solve(&problem)?,
-            Some(start) => solver.solve_from(&problem, start)?,
-        };
-        let potentials = solution.potentials().clone();
-        let status: Status = solution.status();
-        let (n, m) = (self.n, self.m);
-        let mut plan = vec![0.0; n * m];
-        map_tiles(&mut plan, m * tile_rows(n, m), |range, lines| {
-            let first = range.start / m;
-            let rows = lines
-                .chunks_exact_mut(m)
-                .zip(costs[range.start..].chunks_exact(m));
-            for ((line, costs), i) in rows.zip(first..) {
-                solution.plan().write_row_with(i, costs, line);
-            }
-        });
-        // P K, leaving out what is too small to be seen, then C times that.
-        let halves = |cols: &[f64]| {
-            let mut half = vec![0.0; n * m];
-            map_tiles(&mut half, m * tile_rows(n, m), |range, lines| {
-                let rows = lines
-                    .chunks_exact_mut(m)
-                    .zip(plan[range.start..].chunks_exact(m));
-                for (line, masses) in rows {
-                    let least = UNSEEN * masses.iter().fold(0.0, |a: f64, b| a.max(*b));
-                    for (mass, other) in masses.iter().zip(cols.chunks_exact(m)) {
-                        if *mass > least {
-                            line.iter_mut().zip(other).for_each(|(h, c)| *h += mass * c);
-                        }
-                    }
-                }
-            });
-            half
-        };
-        let mut next = vec![0.0; n * m];
-        match &self.mirrored {
-            None => product(&self.rows, &halves(&self.cols), n, m, &mut next),
-            Some((rows, cols)) => {
-                add_product(&self.rows, &halves(cols), n, m, &mut next);
-                add_product(rows, &halves(&self.cols), n, m, &mut next);
-                next.iter_mut().for_each(|x| *x *= 0.5);
-            }
+        let mut solver = Entropic::new(step.epsilon).tolerance(step.tolerance);
+        if let Some(left) = step.guard.time_left() {
+            solver = solver.time_limit(left);
         }
+        let solution = match before {
+            None => solver.solve(&problem)?,
+            Some(before) => solver.solve_from(&problem, &before.potentials)?,
+        };
+        let plan = written(&solution, &costs);
+        let last = before.and_then(|b| match &b.plan {
+            FoundPlan::Dense(plan) => Some((plan, &b.image)),
+            FoundPlan::Sparse { .. } => None,
+        });
+        let change = last.map_or(1.0, |(old, _)| {
+            distance(&plan, old) / self.problem.marginals.total()
+        });
+        let next = match (step.roughly, last) {
+            (false, _) => products(&self.pairs(), &plan, self.n, self.m),
+            (true, last) => {
+                let rough = self.rough.get_or_init(|| Rough::new(&self.pairs()));
+                let nothing = vec![0.0; if last.is_none() { plan.len() } else { 0 }];
+                let (old, image) = last.unwrap_or((&nothing, &nothing));
+                rough.followed(image, &plan, old, self.n, self.m)
+            }
+        };
+        let m = self.m;
         let dot = |x: &[f64], y: &[f64]| -> f64 {
             let lines = x.chunks(m).zip(y.chunks(m));
             lines
@@ -571,21 +505,9 @@ impl Objective for Tables<'_> {
             quadratic: dot(&next, &plan),
             image: next,
             plan: FoundPlan::Dense(plan),
-            potentials,
-            status,
+            potentials: solution.potentials().clone(),
+            status: solution.status(),
+            change,
         })
     }
-
-    fn change(&self, before: &Smooth<Self>, now: &Smooth<Self>) -> f64 {
-        match (&before.plan, &now.plan) {
-            (FoundPlan::Dense(p), FoundPlan::Dense(q)) => {
-                let l1: f64 = p.iter().zip(q).map(|(p, q)| (p - q).abs()).sum();
-                l1 / self.problem.marginals.total()
-            }
-            _ => f64::INFINITY,
-        }
-    }
 }
-
-/// Entries of a row below this share of its largest change no sum that anybody sees.
-const UNSEEN: f64 = 1e-12;

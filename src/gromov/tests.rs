@@ -1,7 +1,9 @@
 use super::objective::Objective;
 use super::*;
 use crate::kernel::random::Random;
+use crate::solver::Guard;
 use crate::{Dense, Entry, Exact, Problem, Status};
+use core::ops::ControlFlow;
 
 fn relations(random: &mut Random, n: usize, symmetric: bool) -> Vec<f64> {
     let mut table = vec![0.0; n * n];
@@ -195,9 +197,11 @@ fn clouds_without_tables_are_clouds_with_them() {
     let mut image = clouds.product().1;
     let mut table = tables.product().1;
     for _ in 0..3 {
-        let plan = clouds.oracle(&image, &mut prices).unwrap();
+        let plan = clouds
+            .oracle(&image, &mut prices, &Guard::nobody())
+            .unwrap();
         // As good for the table's gradient as the table's own.
-        let own = tables.oracle(&table, &mut None).unwrap();
+        let own = tables.oracle(&table, &mut None, &Guard::nobody()).unwrap();
         let worth = |p: &[Entry]| tables.inner(&table, p);
         assert!((worth(&plan) - worth(&own)).abs() < 1e-9);
         image = clouds.image(&plan, None);

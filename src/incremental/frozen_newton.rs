@@ -10,23 +10,22 @@
 //! curvature taken anew, and only where a fresh one does not help either is the problem left to the
 //! method that always gets there, [`descend`](crate::entropic::newton::descend).
 
+use crate::Error;
 use crate::entropic::newton::Step;
 use crate::entropic::semidual::SemiDual;
-use crate::sweep::active::Active;
-use crate::sweep::{Backend, Curvature};
-use crate::{Cost, Error, Real};
+use crate::sweep::Curvature;
 
 /// Steps before the problem counts as too hard for this.
-const STEPS: usize = 6;
+const MOST_STEPS: usize = 6;
 
 /// What a step must leave of the violation at most, for its curvature to be used once more.
-const GAIN: f64 = 0.5;
+const LEAST_GAIN: f64 = 0.5;
 
 /// Damping that only fixes the gauge.
-const LIGHT: f64 = 1e-11;
+const GAUGE_DAMPING: f64 = 1e-11;
 
 /// No step longer than this many ε: further away the curvature says little.
-const LONGEST: f64 = 16.0;
+const LONGEST_STEP: f64 = 16.0;
 
 /// The point that is improved.
 pub(crate) struct Point<'a> {
@@ -38,8 +37,8 @@ pub(crate) struct Point<'a> {
 
 /// Steps from the point until it is within `tolerance`; the number of sweeps taken, and the violation
 /// reached, which is above the tolerance where this is not the way.
-pub(crate) fn improve<T: Real, C: Cost<T>>(
-    active: &mut Active<T, C>,
+pub(crate) fn improve(
+    backend: &mut dyn Curvature,
     semidual: &SemiDual,
     step: &mut Step,
     epsilon: f64,
@@ -52,29 +51,34 @@ pub(crate) fn improve<T: Real, C: Cost<T>>(
     let mut renew = !step.is_factored();
     let (mut trial, mut trial_sums) = (g.clone(), sums.clone());
     let mut slack_row = vec![0.0; g.len()];
-    for _ in 0..STEPS {
+    for _ in 0..MOST_STEPS {
         let renewed = renew;
         if renew {
-            active.sweep_with_curvature(&semidual.dual_point(epsilon, g), sums, &mut step.outer)?;
+            let at = semidual.dual_point(epsilon, g);
+            backend.sweep_with_curvature(&at, &mut trial_sums, &mut step.outer)?;
             sweeps += 1;
+            if step.interrupt.is_due() {
+                break;
+            }
+            sums.copy_from_slice(&trial_sums);
             if semidual.slack.row > 0.0 {
                 semidual.slack_row(epsilon, g, &mut slack_row);
                 sums.iter_mut().zip(&slack_row).for_each(|(s, p)| *s += p);
                 step.add_row(&slack_row, semidual.slack.row);
             }
             violation = semidual.violation(sums);
-            if violation <= tolerance || !step.factorise(&semidual.demands, sums, LIGHT) {
+            if violation <= tolerance || !step.factorise(&semidual.demands, sums, GAUGE_DAMPING) {
                 break;
             }
         }
         if !step.direct(&semidual.demands, sums, epsilon, f64::INFINITY) {
             break;
         }
-        let (middle, shrink) = tame(&step.delta, &semidual.demands, LONGEST * epsilon);
+        let (middle, shrink) = tame(&step.delta, &semidual.demands, LONGEST_STEP * epsilon);
         for ((t, &g), &d) in trial.iter_mut().zip(g.iter()).zip(&step.delta) {
             *t = g + shrink * (d - middle);
         }
-        active.sweep(&semidual.dual_point(epsilon, &trial), &mut trial_sums)?;
+        backend.sweep(&semidual.dual_point(epsilon, &trial), &mut trial_sums)?;
         sweeps += 1;
         if semidual.slack.row > 0.0 {
             semidual.slack_row(epsilon, &trial, &mut slack_row);
@@ -85,7 +89,7 @@ pub(crate) fn improve<T: Real, C: Cost<T>>(
         }
         let reached = semidual.violation(&trial_sums);
         let better = reached < violation;
-        let much_better = reached <= GAIN * violation;
+        let much_better = reached <= LEAST_GAIN * violation;
         if better {
             core::mem::swap(g, &mut trial);
             core::mem::swap(sums, &mut trial_sums);

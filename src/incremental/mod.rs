@@ -5,11 +5,13 @@ mod frozen_newton;
 use crate::entropic::newton::{Limits, Step, descend};
 use crate::entropic::outcome::{check_epsilon, check_tolerance};
 use crate::entropic::semidual::SemiDual;
+use crate::kernel::tiles::MOST_CURVED;
 use crate::problem::check;
 use crate::solution::start;
-use crate::solver::Watch;
+use crate::solver::{Watch, options};
 use crate::sweep::Backend;
 use crate::sweep::active::Active;
+use crate::sweep::shared::Shared;
 use crate::{Error, Marginals, Potentials, Problem, Real, Side, Slack, Status};
 use crate::{Rewritable, Table};
 use frozen_newton::{Point, improve};
@@ -21,7 +23,9 @@ const DRIFT_RADIUS: f64 = 2.0;
 ///
 /// What a re-solve costs depends on what has changed: replaced rows are taken out of the column sums and
 /// put in again, and where the sums are still within the tolerance no iteration is needed at all.
-/// Memory is the table of costs and O(rows + cols²).
+/// Memory is the table of costs and O(rows + cols²). Where a [team](crate::team) holds the rows
+/// ([`Sharded`](crate::cost::Sharded)), each member replaces rows of its own, numbered from its first, and all members make the
+/// same calls: a step sends k + 1 numbers, twice.
 ///
 /// # Examples
 /// ```
@@ -83,6 +87,7 @@ fn largest_minimum<T: Real>(costs: &[T], cols: usize) -> f64 {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// Column potentials, slack last.
     pub potentials: Vec<f64>,
@@ -92,7 +97,7 @@ pub struct Checkpoint {
     /// solve.
     pub reference: Vec<f64>,
     /// −ln of the share of a row that is left out.
-    pub cut: f64,
+    pub truncation: f64,
     /// Cholesky factor of the last curvature, lower triangle row after row; empty where there is none.
     pub factor: Vec<f64>,
 }
@@ -100,6 +105,7 @@ pub struct Checkpoint {
 /// How a re-solve went.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use = "look at `status` before trusting the answer"]
+#[non_exhaustive]
 pub struct Resolve {
     /// How it ended.
     pub status: Status,
@@ -173,12 +179,26 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 });
             }
         }
-        let (mut line, mut offset) = (vec![T::zero(); cols], 0.0f64);
-        for row in 0..rows {
-            cost.fill(row..row + 1, &mut line);
-            check::rows(&line, cols, row)?;
-            offset = offset.max(largest_minimum(&line, cols));
-        }
+        let looked = || {
+            let (mut line, mut offset) = (vec![T::zero(); cols], 0.0f64);
+            for row in 0..rows {
+                cost.fill(row..row + 1, &mut line);
+                check::rows(&line, cols, row)?;
+                offset = offset.max(largest_minimum(&line, cols));
+            }
+            Ok(offset)
+        };
+        let offset = match cost.shard() {
+            None => looked()?,
+            Some(_) if cols > MOST_CURVED => {
+                return Err(Error::Option {
+                    name: "columns",
+                    value: cols as f64,
+                    expected: "at most 1024 where a team adds up curvatures",
+                });
+            }
+            Some(shard) => shard.largest(shard.agree(looked())?)?,
+        };
         let semidual = SemiDual::new(&marginals);
         Ok(Self {
             active: Active::new(cost, marginals.rows().to_vec(), 1e-4)
@@ -196,11 +216,9 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         })
     }
 
-    /// Most sweeps of one [`solve`](Self::solve). Default 1,000.
-    #[must_use]
-    pub fn max_iterations(mut self, sweeps: usize) -> Self {
-        self.max_iterations = sweeps;
-        self
+    options! {
+        /// Most sweeps of one [`solve`](Self::solve). Default 1,000.
+        max_iterations: usize,
     }
 
     /// Ends a [`solve`](Self::solve), with [`Status::Stopped`] and the potentials so far, when it has taken this much time;
@@ -260,6 +278,13 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     /// # Errors
     /// [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
     pub fn set_potentials(&mut self, g: &[f64]) -> Result<(), Error> {
+        let from = self.as_potentials(g)?;
+        self.g = self.semidual.fit(start::columns(&from, &self.marginals)?);
+        self.fresh = false;
+        Ok(())
+    }
+
+    fn as_potentials(&self, g: &[f64]) -> Result<Potentials, Error> {
         let k = self.cols();
         if g.len() != k + 1 {
             return Err(Error::Length {
@@ -268,20 +293,17 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 found: g.len(),
             });
         }
-        let from = Potentials {
+        Ok(Potentials {
             cols: g[..k].to_vec(),
             slack_col: g[k],
             ..Potentials::default()
-        };
-        self.g = self.semidual.fit(start::columns(&from, &self.marginals)?);
-        self.fresh = false;
-        Ok(())
+        })
     }
 
     /// What a later [`resume`](Self::resume) on the same costs and masses needs.
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
-        let (reference, cut) = self.active.made_at();
+        let (reference, truncation) = self.active.made_at();
         Checkpoint {
             potentials: self.g.clone(),
             sums: if self.fresh {
@@ -290,7 +312,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 Vec::new()
             },
             reference: reference.to_vec(),
-            cut,
+            truncation,
             factor: self.step.packed(),
         }
     }
@@ -325,10 +347,19 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 found: from.factor.len(),
             });
         }
-        self.set_potentials(&from.potentials)?;
+        // As they were: what all have in common is in the lists' reference, too, and in the last digits of all to come.
+        let potentials = self.as_potentials(&from.potentials)?;
+        let potentials = start::columns_as_given(&potentials, &self.marginals)?;
+        self.g = self.semidual.fit(potentials);
+        self.fresh = false;
         self.step.unpack(&from.factor);
-        self.active
-            .make_at(&from.reference, from.cut, self.epsilon)?;
+        let made = self
+            .active
+            .make_at(&from.reference, from.truncation, self.epsilon);
+        match self.active.cost.shard() {
+            None => made?,
+            Some(shard) => shard.agree(made)?,
+        }
         if !from.sums.is_empty() {
             self.sums.copy_from_slice(&from.sums);
             self.fresh = true;
@@ -349,6 +380,37 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     /// NaN or −∞ (its row being the position in `rows`), [`Error::Repeated`] for a row named twice. Nothing
     /// has changed then.
     pub fn replace_rows(&mut self, rows: &[usize], costs: &[T]) -> Result<(), Error> {
+        let shard = self.active.cost.shard().cloned();
+        let fine = self.check_rows(rows, costs);
+        match &shard {
+            None => fine?,
+            Some(shard) => shard.agree(fine)?,
+        }
+        let offset = largest_minimum(costs, self.cols());
+        let at = self.semidual.dual_point(self.epsilon, &self.g);
+        let at = self.fresh.then_some(&at);
+        let [before, after] = self.active.replace(rows, costs, at);
+        let mut changes = [before, after, vec![offset]].concat();
+        if let Some(shard) = &shard {
+            changes = shard.sum(Ok(changes), &|all, more| {
+                let last = all.len() - 1;
+                let offset = all[last].max(more[last]);
+                all.iter_mut().zip(&more).for_each(|(a, b)| *a += b);
+                all[last] = offset;
+            })?;
+        }
+        let (before, rest) = changes.split_at(self.sums.len());
+        let (after, offset) = rest.split_at(self.sums.len());
+        if self.fresh {
+            let sums = self.sums.iter_mut().zip(before.iter().zip(after));
+            sums.for_each(|(s, (b, a))| *s = (*s - b) + a);
+        }
+        self.offset = offset.iter().copied().fold(self.offset, f64::max);
+        Ok(())
+    }
+
+    /// Whether these rows can be replaced by these costs.
+    fn check_rows(&self, rows: &[usize], costs: &[T]) -> Result<(), Error> {
         let k = self.cols();
         let expected = rows.len() * k;
         if costs.len() != expected {
@@ -371,10 +433,6 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
         if let Some(pair) = sorted.windows(2).find(|w| w[0] == w[1]) {
             return Err(Error::Repeated { index: pair[0] });
         }
-        self.offset = self.offset.max(largest_minimum(costs, k));
-        let at = self.semidual.dual_point(self.epsilon, &self.g);
-        let at = self.fresh.then_some(&at);
-        self.active.replace(rows, costs, at, &mut self.sums);
         Ok(())
     }
 
@@ -395,7 +453,12 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 });
             }
         }
-        if marginals.rows() != self.marginals.rows() {
+        let other = marginals.rows() != self.marginals.rows();
+        let other = match self.active.cost.shard() {
+            None => other,
+            Some(shard) => shard.largest(f64::from(u8::from(other)))? > 0.0,
+        };
+        if other {
             self.active.set_masses(marginals.rows());
             self.step.forget();
             self.fresh = false;
@@ -418,7 +481,11 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 found: cols.len(),
             });
         }
-        self.marginals.set_columns(cols, slack)?;
+        let set = self.marginals.set_columns(cols, slack);
+        match self.active.cost.shard() {
+            None => set?,
+            Some(shard) => shard.agree(set)?,
+        }
         self.retarget();
         Ok(())
     }
@@ -462,8 +529,12 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
     pub fn solve(&mut self, tolerance: f64) -> Result<Resolve, Error> {
         check_tolerance(tolerance)?;
         let watch = self.watch.clone();
-        let guard = watch.begin()?;
-        self.active.set_faint(0.01 * tolerance);
+        let shard = self.active.cost.shard().cloned();
+        let shard = shard.as_ref();
+        let guard = watch.begin_over(shard)?;
+        self.active.give_up(guard.interrupt());
+        self.step.interrupt = guard.interrupt();
+        self.active.set_drop_tolerance(0.01 * tolerance);
         if self.fresh {
             let violation = self.violation();
             if violation <= tolerance {
@@ -483,7 +554,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
                 sums: &mut self.sums,
             };
             let found = improve(
-                &mut self.active,
+                &mut Shared::new(&mut self.active, shard),
                 &self.semidual,
                 &mut self.step,
                 self.epsilon,
@@ -513,7 +584,7 @@ impl<T: Real, C: Rewritable<T>> Incremental<T, C> {
             guard: &guard,
         };
         let outcome = descend(
-            &mut self.active,
+            &mut Shared::new(&mut self.active, shard),
             &mut self.semidual,
             self.g.clone(),
             self.epsilon,

@@ -2,6 +2,7 @@
 
 use crate::Real;
 use crate::kernel::dispatch::dispatch;
+use crate::kernel::interrupt::Interrupt;
 use crate::kernel::lanes::Lanes;
 
 /// Solves `A x = b` in place for symmetric positive definite `A` of side `m`, given by its lower triangle
@@ -16,24 +17,35 @@ pub(crate) fn cholesky_solve(a: &mut [f64], m: usize, b: &mut [f64]) -> bool {
 
 /// Overwrites the lower triangle of `a` by its Cholesky factor; false where it is not positive definite.
 pub(crate) fn cholesky(a: &mut [f64], m: usize) -> bool {
-    factor::<f64>(a, m)
+    cholesky_until(a, m, &Interrupt::default())
 }
 
+/// The same; false, too, where it was interrupted.
+pub(crate) fn cholesky_until(a: &mut [f64], m: usize, interrupt: &Interrupt) -> bool {
+    factor::<f64>(a, m, interrupt)
+}
+
+/// Rows factored between two questions whether to go on.
+const ROWS_AT_ONCE: usize = 64;
+
 /// Rows and columns of the factor worked out together.
-const TALL: usize = 4;
-const WIDE: usize = 2;
+const PANEL_ROWS: usize = 4;
+const PANEL_COLUMNS: usize = 2;
 
 dispatch! {
     /// Row by row from the top, each entry `(a_ij − ⟨l_i, l_j⟩) / l_jj`. The products of four rows with two
     /// others are taken together, so that every number loaded is used several times.
-    fn factor<T: Real>(a: &mut [T], m: usize) -> bool {
+    fn factor<T: Real>(a: &mut [T], m: usize, interrupt: &Interrupt) -> bool {
         let mut i = 0;
         while i < m {
-            let rows = TALL.min(m - i);
+            if i > 0 && i % ROWS_AT_ONCE == 0 && interrupt.is_due() {
+                return false;
+            }
+            let rows = PANEL_ROWS.min(m - i);
             let (done, rest) = a.split_at_mut(i * m);
             // Columns left of the diagonal block: all rows above are finished.
             let mut j = 0;
-            while rows == TALL && j + WIDE <= i {
+            while rows == PANEL_ROWS && j + PANEL_COLUMNS <= i {
                 let above = [&done[j * m..][..j], &done[(j + 1) * m..][..j]];
                 let left = [0, 1, 2, 3].map(|r| &rest[r * m..][..j]);
                 let products = products(left, above);
@@ -43,7 +55,7 @@ dispatch! {
                     rest[r * m + j] = first;
                     rest[r * m + j + 1] = (rest[r * m + j + 1] - product[1] - first * off) / d1;
                 }
-                j += WIDE;
+                j += PANEL_COLUMNS;
             }
             for r in 0..rows {
                 let (before, own) = rest.split_at_mut(r * m);
@@ -66,16 +78,19 @@ dispatch! {
 
 /// Dot products of each of four rows with each of two others.
 #[inline(always)]
-fn products<T: Real>(left: [&[T]; TALL], above: [&[T]; WIDE]) -> [[T; WIDE]; TALL] {
+fn products<T: Real>(
+    left: [&[T]; PANEL_ROWS],
+    above: [&[T]; PANEL_COLUMNS],
+) -> [[T; PANEL_COLUMNS]; PANEL_ROWS] {
     const STEP: usize = 4;
-    let mut chains = [[[T::zero(); STEP]; WIDE]; TALL];
+    let mut chains = [[[T::zero(); STEP]; PANEL_COLUMNS]; PANEL_ROWS];
     let length = above[0].len();
     let whole = length - length % STEP;
     let mut at = 0;
     while at < whole {
-        for w in 0..WIDE {
+        for w in 0..PANEL_COLUMNS {
             let b = &above[w][at..][..STEP];
-            for t in 0..TALL {
+            for t in 0..PANEL_ROWS {
                 let a = &left[t][at..][..STEP];
                 for l in 0..STEP {
                     chains[t][w][l] += a[l] * b[l];
@@ -84,9 +99,9 @@ fn products<T: Real>(left: [&[T]; TALL], above: [&[T]; WIDE]) -> [[T; WIDE]; TAL
         }
         at += STEP;
     }
-    let mut out = [[T::zero(); WIDE]; TALL];
-    for t in 0..TALL {
-        for w in 0..WIDE {
+    let mut out = [[T::zero(); PANEL_COLUMNS]; PANEL_ROWS];
+    for t in 0..PANEL_ROWS {
+        for w in 0..PANEL_COLUMNS {
             let c = chains[t][w];
             let mut total = (c[0] + c[2]) + (c[1] + c[3]);
             for l in whole..length {
@@ -163,6 +178,13 @@ mod tests {
         let mut indefinite = matrix(9);
         indefinite[7 * 9 + 7] = -1.0;
         assert!(!cholesky_solve(&mut indefinite, 9, &mut [1.0; 9]));
+    }
+
+    #[test]
+    fn long_factorisations_can_be_given_up() {
+        let (never, at_once) = (Interrupt::default(), Interrupt::by(|| true));
+        assert!(cholesky_until(&mut matrix(200), 200, &never));
+        assert!(!cholesky_until(&mut matrix(200), 200, &at_once));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) const BATCH_WIDTH: usize = 16;
 pub(crate) const MOST_LINES: usize = 16;
 
 /// Rows taken at a time.
-const FOUR: usize = 4;
+const ROWS_AT_A_TIME: usize = 4;
 
 /// At most [`BATCH_WIDTH`] rows of fewer entries than [`MOST_LINES`], one line a column.
 #[derive(Debug, Clone)]
@@ -40,14 +40,14 @@ impl<T: Copy> ColumnBlock<T> {
             return;
         }
         // Four numbers are written at a time: single ones would be slow to read as a whole right after.
-        for at in 0..BATCH_WIDTH / FOUR {
-            let four = &rows[at * FOUR * k..][..FOUR * k];
+        for at in 0..BATCH_WIDTH / ROWS_AT_A_TIME {
+            let four = &rows[at * ROWS_AT_A_TIME * k..][..ROWS_AT_A_TIME * k];
             let (a, rest) = four.split_at(k);
             let (b, rest) = rest.split_at(k);
             let (c, d) = rest.split_at(k);
             let rows = a.iter().zip(b).zip(c).zip(d);
             for (line, (((&a, &b), &c), &d)) in lines.iter_mut().zip(rows) {
-                line.as_chunks_mut::<FOUR>().0[at] = [a, b, c, d];
+                line.as_chunks_mut::<ROWS_AT_A_TIME>().0[at] = [a, b, c, d];
             }
         }
     }

@@ -62,6 +62,32 @@ pub(crate) fn exp_f64(x: f64) -> f64 {
     if x < FLOOR { 0.0 } else { e }
 }
 
+/// ln Σ eˣ, with the largest taken out; −∞ for none.
+pub(crate) fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let top = values.clone().fold(f64::NEG_INFINITY, f64::max);
+    if !top.is_finite() {
+        return top;
+    }
+    top + values.map(|x| exp_or_nothing(x - top)).sum::<f64>().ln()
+}
+
+/// The library's `e^x`, to the bit; where it is zero, without the slow way a library finds that out. At small ε most
+/// entries of a plan are.
+#[inline]
+pub(crate) fn exp_or_nothing(x: f64) -> f64 {
+    // Half of the least subnormal number is e^-745.13…
+    if x < -746.0 { 0.0 } else { x.exp() }
+}
+
+/// ln(eᵃ + eᵇ).
+pub(crate) fn log_add(a: f64, b: f64) -> f64 {
+    let top = a.max(b);
+    if top == f64::NEG_INFINITY {
+        return top;
+    }
+    top + ((a - top).exp() + (b - top).exp()).ln()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +100,23 @@ mod tests {
         assert_eq!(exp_f32(f32::NEG_INFINITY), 0.0);
         assert_eq!(exp_f64(f64::NEG_INFINITY), 0.0);
         assert!(exp_f32(f32::NAN).is_nan() && exp_f64(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn nothing_is_where_the_library_has_nothing() {
+        for x in [
+            -745.0,
+            -745.2,
+            -746.0,
+            -746.1,
+            -1e9,
+            f64::NEG_INFINITY,
+            0.0,
+            -1.0,
+        ] {
+            assert_eq!(exp_or_nothing(x).to_bits(), x.exp().to_bits(), "{x}");
+        }
+        assert!(exp_or_nothing(f64::NAN).is_nan());
     }
 
     proptest! {

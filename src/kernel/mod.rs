@@ -8,6 +8,7 @@ pub(crate) mod exp;
 #[cfg(feature = "serde")]
 pub(crate) mod extended;
 pub(crate) mod hash;
+pub(crate) mod interrupt;
 pub(crate) mod kd;
 pub(crate) mod lanes;
 pub(crate) mod product;

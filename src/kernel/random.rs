@@ -1,6 +1,8 @@
-//! Seeded random numbers, the same on every machine: SplitMix64, a counter that is well stirred.
+//! Seeded random numbers, the same on every machine: SplitMix64, a counter that is [well stirred](mix).
 //!
 //! A stream is a function of its seed and number alone, so that whoever draws in parallel draws the same numbers.
+
+use super::hash::{STEP, mix};
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -15,11 +17,9 @@ impl Random {
     }
 
     fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let z = mix(self.0);
+        self.0 = self.0.wrapping_add(STEP);
+        z
     }
 
     /// From zero, included, to one, excluded.

@@ -16,6 +16,9 @@ pub(crate) const DEFICIT: f64 = 8.0 * f64::EPSILON;
 /// of the result, u. What twice the digits leave is ε² a term, as a share of the terms' sizes.
 pub(crate) const BOUND: f64 = 0.5 * f64::EPSILON;
 
+/// What twice the digits leave of a term, as a share of its size: ε².
+pub(crate) const DIGITS: f64 = f64::EPSILON * f64::EPSILON;
+
 /// How much a lower bound is lowered where pairs are forbidden, as a share of Σ a|f| + Σ b|g|: then groups of rows and columns have
 /// to hold the same mass, and the masses given do so up to rounding only.
 pub(crate) const FORBIDDEN_DUAL: f64 = f64::EPSILON;
@@ -56,13 +59,13 @@ pub(crate) const STRANDED_SHARE: f64 = 2e-14;
 
 /// A plan's cost and its prices' value that differ by more than this share of the cost at an optimal tree say that the prices are
 /// blurred by costs of another magnitude.
-pub(crate) const BLURRED: f64 = 1e-13;
+pub(crate) const NOISY_GAP: f64 = 1e-13;
 
 /// Gains below this share of f, g and C are rounding while pivoting: prices have been shifted by every pivot
 /// since they were worked out, some thousand times.
 pub(crate) const GAIN: f64 = 2e-13;
 
-/// The same right after prices were worked out afresh from the tree: sums along paths of some tens of arcs.
+/// The same right after prices were worked out afresh from the tree, each to its last digit.
 pub(crate) const FRESH_GAIN: f64 = 4e-15;
 
 /// A column of the contracted graph holds what it wants up to this share: sums are compensated, moves are few.
@@ -81,9 +84,16 @@ pub(crate) const UNPLACED: f64 = 1e-12;
 /// A reduced cost of a network's arc is zero within this share of the three numbers it is made of.
 pub(crate) const REDUCED_COST: f64 = 16.0 * f64::EPSILON;
 
+/// Bounds of a network's optimum that are this share of Σ |c x| apart have met: prices are sums along paths of up to some thousand arcs,
+/// each zero within [`REDUCED_COST`]. Farther apart, digits are gone and an answer is none.
+pub(crate) const CLOSED: f64 = 1e-9;
+
 /// Flow left on artificial arcs of a network up to this share of all supplies is rounding: bounds are taken off and put
 /// back at every node.
 pub(crate) const ARTIFICIAL: f64 = 1e-10;
+
+/// And so is flow up to this share of all that supplies and lower bounds add up to: they may cancel at every node but for their last digits.
+pub(crate) const CANCELLED: f64 = 16.0 * f64::EPSILON;
 
 /// A compensated sum (Neumaier): its error does not grow with the number of terms.
 #[derive(Debug, Clone, Copy, Default)]
@@ -122,6 +132,25 @@ impl Sum {
         }
     }
 
+    /// Whether no addition lost anything.
+    pub(crate) fn is_exact(self) -> bool {
+        self.carry == 0.0
+    }
+
+    /// What another machine needs to go on with it.
+    pub(crate) fn to_numbers(self) -> [f64; 2] {
+        [self.total, self.carry]
+    }
+
+    /// The sum that [`to_numbers`](Self::to_numbers) wrote down.
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Self {
+        let at = |i: usize| numbers.get(i).copied().unwrap_or(f64::NAN);
+        Self {
+            total: at(0),
+            carry: at(1),
+        }
+    }
+
     /// The sum.
     pub(crate) fn value(self) -> f64 {
         // Past the largest number the carry is ∞ − ∞.
@@ -130,6 +159,38 @@ impl Sum {
         } else {
             self.total
         }
+    }
+}
+
+/// A sum of products, and how large they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) value: Sum,
+    /// Σ |a b|.
+    pub(crate) size: f64,
+    terms: f64,
+    /// What factors that are not exact may have moved it by.
+    pub(crate) blur: f64,
+}
+
+impl Tally {
+    /// Adds a product.
+    pub(crate) fn add(&mut self, a: f64, b: f64) {
+        if a != 0.0 && b != 0.0 {
+            self.value.add_product(a, b);
+            self.size += (a * b).abs();
+            self.terms += 1.0;
+        }
+    }
+
+    /// What rounding may have moved the value by.
+    pub(crate) fn error(&self) -> f64 {
+        let digits = if self.value.is_exact() {
+            0.0
+        } else {
+            BOUND * self.value.value().abs() + self.terms * DIGITS * self.size
+        };
+        digits + self.blur
     }
 }
 

@@ -5,6 +5,8 @@
 //! sorted by comparison whatever they are. One pass moves every element once, so that a million numbers take a few
 //! milliseconds. Ties are broken by the element as a whole: the order depends on nothing else.
 
+use super::tiles::both;
+
 /// What is sorted: numbers, or numbers that carry where they came from.
 pub(crate) trait Keyed: Copy + Ord + Default {
     /// The bits of the number, as [`key`] arranges them.
@@ -18,6 +20,13 @@ impl Keyed for u64 {
 }
 
 impl Keyed for (u64, u32) {
+    fn key(self) -> u64 {
+        self.0
+    }
+}
+
+/// With a weight, as bits.
+impl Keyed for (u64, u64) {
     fn key(self) -> u64 {
         self.0
     }
@@ -43,11 +52,11 @@ const BUCKETS: usize = 1 << DIGIT;
 const SHIFTS: [u32; 3] = [31, 42, 53];
 
 /// Below this many elements comparing is as fast.
-const FEW: usize = 1500;
+const COMPARED_BELOW: usize = 1500;
 
 /// Sorts, least first.
 pub(crate) fn sort<K: Keyed>(elements: &mut Vec<K>) {
-    if elements.len() < FEW {
+    if elements.len() < COMPARED_BELOW {
         elements.sort_unstable();
         return;
     }
@@ -91,6 +100,30 @@ pub(crate) fn sort<K: Keyed>(elements: &mut Vec<K>) {
     }
 }
 
+/// Below this many elements a second thread is not worth the merging.
+const HALVED_FROM: usize = 1 << 17;
+
+/// Sorts, least first, one half beside the other where there are many; the order is that of [`sort`].
+pub(crate) fn sort_by_halves<K: Keyed + Send>(mut elements: Vec<K>) -> Vec<K> {
+    if elements.len() < HALVED_FROM {
+        sort(&mut elements);
+        return elements;
+    }
+    let mut upper = elements.split_off(elements.len() / 2);
+    both(|| sort(&mut elements), || sort(&mut upper));
+    let mut merged = Vec::with_capacity(elements.len() + upper.len());
+    let (mut i, mut j) = (0, 0);
+    while i < elements.len() && j < upper.len() {
+        let first = elements[i] <= upper[j];
+        merged.push(if first { elements[i] } else { upper[j] });
+        i += usize::from(first);
+        j += usize::from(!first);
+    }
+    merged.extend_from_slice(&elements[i..]);
+    merged.extend_from_slice(&upper[j..]);
+    merged
+}
+
 #[inline(always)]
 fn digit<K: Keyed>(element: K, shift: u32) -> usize {
     (element.key() >> shift) as usize & (BUCKETS - 1)
@@ -100,6 +133,18 @@ fn digit<K: Keyed>(element: K, shift: u32) -> usize {
 mod tests {
     use super::*;
     use crate::kernel::random::Random;
+
+    #[test]
+    fn halves_come_together_in_the_same_order() {
+        let mut random = Random::new(3, 3);
+        let number = |x: f64| key((x * 1e3).round());
+        let pairs: Vec<(u64, u64)> = (0..HALVED_FROM + 1)
+            .map(|_| (number(random.normal()), random.unit().to_bits()))
+            .collect();
+        let mut whole = pairs.clone();
+        sort(&mut whole);
+        assert_eq!(sort_by_halves(pairs), whole);
+    }
 
     #[test]
     fn keys_sort_like_numbers_and_come_back() {

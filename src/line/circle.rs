@@ -213,7 +213,7 @@ impl CircularSamples {
             let step = (low.cost - high.cost + high.left * width) / (high.left - low.right);
             let meeting = low.cost + low.right * step;
             bound = bound.max(meeting);
-            if !(best.cost - bound > CLOSE * best.cost) || width <= f64::EPSILON {
+            if !(best.cost - bound > CLOSE_SHARE * best.cost) || width <= f64::EPSILON {
                 break;
             }
             let inside = low.shift + step.clamp(0.0, width);
@@ -334,7 +334,7 @@ struct Cut {
 const MOST_WALKS: usize = 200;
 
 /// Bounds that agree to this share are one number.
-const CLOSE: f64 = 1e-14;
+const CLOSE_SHARE: f64 = 1e-14;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

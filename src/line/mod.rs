@@ -76,9 +76,13 @@ pub fn weighted_distance<T: Real>(
     order: f64,
 ) -> Result<f64, Error> {
     let power = Power::new(order)?;
+    if x.is_empty() || y.is_empty() {
+        let (rows, cols) = (x.len(), y.len());
+        return Err(Error::Empty { rows, cols });
+    }
     let (a, b) = both(
         || Samples::without_origin(x, x_weights, Side::Rows),
         || Samples::without_origin(y, y_weights, Side::Cols),
     );
-    Ok(power.root(a?.cost(&b?, power)?))
+    a?.root_cost(&b?, power)
 }

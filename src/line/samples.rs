@@ -4,13 +4,16 @@ use super::power::Power;
 use super::staircase::{Cumulative, walk};
 use crate::cost::check_points;
 use crate::kernel::rounding::Sum;
-use crate::kernel::sort::{key, sort, unkey};
+use crate::kernel::sort::{key, sort, sort_by_halves, unkey};
 use crate::kernel::tiles::map_ranges;
 use crate::problem::marginals::shares;
 use crate::{Entry, Error, Real, Side};
 
 /// Steps of a walk that one thread takes at a time.
 const TILE: usize = 1 << 15;
+
+/// Sums of powers up to this may have lost terms to underflow.
+const LEAST_COST: f64 = 1e-280;
 
 /// Samples on a line with their weights, sorted once.
 ///
@@ -112,6 +115,17 @@ impl Samples {
             });
         };
         let shares = shares(weights, n, side, "weights")?;
+        if !origin {
+            let pairs = positions.iter().zip(&shares);
+            let pairs = pairs.map(|(x, w)| (key(x.widen()), w.to_bits()));
+            let pairs = sort_by_halves(pairs.collect());
+            let shares = pairs.iter().map(|p| f64::from_bits(p.1));
+            return Ok(Self {
+                levels: Cumulative::of_shares(shares),
+                positions: pairs.iter().map(|p| unkey(p.0)).collect(),
+                origin: Vec::new(),
+            });
+        }
         let (positions, origin) = sorted(positions);
         let levels = Cumulative::of_shares(origin.iter().map(|i| shares[*i as usize]));
         Ok(Self {
@@ -147,8 +161,29 @@ impl Samples {
     /// # Ok::<(), earthmover::Error>(())
     /// ```
     pub fn distance(&self, other: &Self, order: f64) -> Result<f64, Error> {
-        let power = Power::new(order)?;
-        Ok(power.root(self.cost(other, power)?))
+        self.root_cost(other, Power::new(order)?)
+    }
+
+    /// W_p. Powers that would be lost below the least number are taken of distances in units of the largest.
+    pub(crate) fn root_cost(&self, other: &Self, power: Power) -> Result<f64, Error> {
+        let cost = self.cost(other, power)?;
+        let ends = |s: &Self| {
+            s.positions
+                .first()
+                .copied()
+                .zip(s.positions.last().copied())
+        };
+        let (Some(x), Some(y)) = (ends(self), ends(other)) else {
+            return Ok(power.root(cost));
+        };
+        let unit = (x.1 - y.0).abs().max((y.1 - x.0).abs());
+        if cost > LEAST_COST || unit == 0.0 {
+            return Ok(power.root(cost));
+        }
+        let scaled = |s: &Self| s.positions.iter().map(|x| x / unit).collect::<Vec<_>>();
+        let (x, y) = (scaled(self), scaled(other));
+        let cost = distance_cost((&x, &self.levels), (&y, &other.levels), power);
+        Ok(unit * power.root(finite(cost)?))
     }
 
     /// W_pᵖ.

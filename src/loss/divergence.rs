@@ -15,19 +15,16 @@
 //! function whose gradient is what columns lack, and no optimal ψ varies by more than the costs do. The sum of the three, with
 //! their factors, is `error`: the true divergence is within it, so that a value below −`error` cannot be.
 
-use core::ops::ControlFlow;
-use core::time::Duration;
-
 use super::gradient::Sides;
 use super::value::Lines;
 use crate::entropic::outcome::{check_epsilon, check_tolerance};
 use crate::entropic::precision as digits;
-use crate::entropic::semidual::{CERTAIN, Verdict, verdict};
+use crate::entropic::semidual::{ROUNDING_SIDES, Verdict, verdict};
 use crate::entropic::sinkhorn::anderson::Anderson;
 use crate::problem::check::{self, Survey};
 use crate::problem::{Erased, penalty::Law};
 use crate::solution::plan::Representation;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, options, watched};
 use crate::sweep::{Backend, DualPoint, Stabilised, Streamed};
 use crate::{
     Cost, Entropic, Error, Kernel, Marginals, Metric, Penalty, PointCloud, Potentials, Problem,
@@ -93,37 +90,22 @@ impl Divergence {
         }
     }
 
-    /// Violation at which each of the three solves stops. Default `1e-6`.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// Violation at which each of the three solves stops. Default `1e-6`.
+        tolerance: f64,
+
+        /// Most sweeps of each solve. Default 10,000.
+        max_iterations: usize,
+
+        /// What either side pays for other masses than its own; clouds of unequal mass need it. Default [`Penalty::Exact`].
+        penalty: Penalty,
     }
 
-    /// Most sweeps of each solve. Default 10,000.
-    pub fn max_iterations(mut self, sweeps: usize) -> Self {
-        self.max_iterations = sweeps;
-        self
-    }
-
-    /// What either side pays for other masses than its own; clouds of unequal mass need it. Default [`Penalty::Exact`].
-    pub fn penalty(mut self, penalty: Penalty) -> Self {
-        self.penalty = penalty;
-        self
-    }
-
-    /// Calls back after every sweep; [`ControlFlow::Break`] stops with [`Status::Stopped`].
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed. Default: never.
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
+    watched! {
+        /// Calls back after every sweep; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with [`Status::Stopped`].
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed. Default: never.
+        time_limit,
     }
 
     /// The divergence of clouds of points with `dimension` coordinates each and these masses, with its gradients.
@@ -282,7 +264,12 @@ impl Divergence {
             backend.row_potentials(&mut f)?;
             let violation = off(&law, epsilon, masses, &g, &sums).1;
             let first = *first.get_or_insert(violation);
-            let status = match verdict(violation, backend.resolution(), self.tolerance, CERTAIN) {
+            let status = match verdict(
+                violation,
+                backend.resolution(),
+                self.tolerance,
+                ROUNDING_SIDES,
+            ) {
                 Verdict::Met => Some(Status::Converged),
                 Verdict::Blurred => Some(Status::Stalled),
                 Verdict::Missed => {
@@ -363,10 +350,10 @@ fn off(law: &Law, epsilon: f64, masses: &[f64], g: &[f64], sums: &[f64]) -> (f64
     for ((&mass, &g), &sum) in masses.iter().zip(g).zip(sums) {
         if mass > 0.0 && g > f64::NEG_INFINITY {
             let log = sum.ln();
-            let wanted = law.log_demand(epsilon, mass, g, log);
-            let wanted = if wanted == log { sum } else { wanted.exp() };
-            off += (wanted - sum).abs();
-            scale += wanted.max(sum);
+            let demand = law.log_demand(epsilon, mass, g, log);
+            let demand = if demand == log { sum } else { demand.exp() };
+            off += (demand - sum).abs();
+            scale += demand.max(sum);
         }
     }
     (off, if off == 0.0 { 0.0 } else { off / scale })
@@ -388,7 +375,7 @@ impl Term {
         survey: &Survey,
         sides: Sides,
     ) -> Self {
-        let lines: Lines = solution.lines();
+        let mut lines: Lines = solution.lines_with(Some(sides));
         let (marginals, epsilon) = (solution.problem().marginals(), solution.epsilon());
         let law = marginals.col_law().lifted(-solution.lift());
         let (masses, g) = (marginals.cols(), &solution.columns().cols);
@@ -412,7 +399,7 @@ impl Term {
             error: 0.5 * lacking * (survey.range() + (high - low).max(0.0)) + rounding,
             status: solution.status(),
             iterations: solution.iterations(),
-            points: solution.point_gradients(sides).unwrap_or_default(),
+            points: lines.gradients.take().unwrap_or_default(),
             masses: solution.mass_gradients(&lines),
         }
     }

@@ -10,8 +10,9 @@
 //! (without the second term for the counting measure). By the envelope theorem: at the optimum the plan need not be differentiated. For
 //! squared distances the sum is a product with the plan, 2 (r_i x_i − (P·Y)_i), with the clouds' centre taken off first.
 
+use crate::cost::Points;
 use crate::problem::Erased;
-use crate::solution::operator::Operator;
+use crate::solution::operator::{Operator, Products};
 use crate::solution::plan::Representation;
 use crate::{Cost, Error, Potentials, Real, Reference, Solution};
 
@@ -33,31 +34,9 @@ pub(crate) fn point_gradients<T: Real>(
     let (d, metric) = (points.dimension, points.metric);
     let operator = Operator::new(problem, potentials, shape);
     let both = sides == Sides::Both;
-    if metric.is_quadratic() {
-        let centre = centre(points.rows, d);
-        let centred = |points: &[T]| -> Vec<f64> {
-            let each = points.chunks_exact(d);
-            each.flat_map(|p| p.iter().zip(&centre).map(|(x, c)| x.widen() - c))
-                .collect()
-        };
-        let (x, y) = (centred(points.rows), centred(points.cols));
-        let twice = |points: Vec<f64>, (mut product, sums): (Vec<f64>, Vec<f64>)| {
-            let lines = product.chunks_exact_mut(d).zip(points.chunks_exact(d));
-            for ((o, x), sum) in lines.zip(sums) {
-                o.iter_mut()
-                    .zip(x)
-                    .for_each(|(o, x)| *o = 2.0 * (sum * x - *o));
-            }
-            product
-        };
-        let cols = if both {
-            operator.transposed_times(&x, d)
-        } else {
-            Default::default()
-        };
-        let rows = twice(x, operator.times(&y, d));
-        let cols = if both { twice(y, cols) } else { Vec::new() };
-        return Some((rows, cols));
+    if let Some(clouds) = Quadratic::of(&points) {
+        let x = both.then_some(&clouds.x[..]);
+        return Some(clouds.gradients(&operator.products(x, Some(&clouds.y), d)));
     }
     let probe = &mut vec![0.0; d];
     let (x, y) = (&points.rows[..d], &points.cols[..d]);
@@ -66,6 +45,50 @@ pub(crate) fn point_gradients<T: Real>(
     }
     let weights = |_: usize, _: usize, p: f64| p;
     weighted(&operator, problem, weights, both)
+}
+
+/// Clouds of squared distances, less their common centre.
+pub(crate) struct Quadratic {
+    pub(crate) x: Vec<f64>,
+    pub(crate) y: Vec<f64>,
+    pub(crate) dimension: usize,
+}
+
+impl Quadratic {
+    pub(crate) fn of<T: Real>(points: &Points<'_, T>) -> Option<Self> {
+        if !points.metric.is_quadratic() {
+            return None;
+        }
+        let d = points.dimension;
+        let centre = centre(points.rows, d);
+        let centred = |points: &[T]| -> Vec<f64> {
+            let each = points.chunks_exact(d);
+            each.flat_map(|p| p.iter().zip(&centre).map(|(x, c)| x.widen() - c))
+                .collect()
+        };
+        Some(Self {
+            x: centred(points.rows),
+            y: centred(points.cols),
+            dimension: d,
+        })
+    }
+
+    /// 2 (r x − P·Y), and the same of the columns where Pᵀ·X is there.
+    pub(crate) fn gradients(&self, products: &Products) -> (Vec<f64>, Vec<f64>) {
+        let d = self.dimension;
+        let twice = |points: &[f64], product: &[f64], sums: &[f64]| -> Vec<f64> {
+            let lines = points.chunks_exact(d).zip(product.chunks_exact(d));
+            let each = lines.zip(sums).flat_map(|((x, p), sum)| {
+                let both = x.iter().zip(p);
+                both.map(move |(x, p)| 2.0 * (sum * x - p))
+            });
+            each.collect()
+        };
+        (
+            twice(&self.x, &products.rows, &products.row_sums),
+            twice(&self.y, &products.cols, &products.col_sums),
+        )
+    }
 }
 
 /// `Σ_j w_ij ∂c/∂x_i` and, where asked for, `Σ_i w_ij ∂c/∂y_j`, with weights made of the entries of a plan.

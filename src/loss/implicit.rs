@@ -96,11 +96,11 @@ impl PullBack {
 }
 
 /// Relative residual at which the linear system counts as solved, and most steps it may take.
-const SOLVED: f64 = 1e-13;
+const SOLVED_RESIDUAL: f64 = 1e-13;
 const MOST_STEPS: usize = 2_000;
 
 /// The most entries of a plan that are kept for the linear system, rather than worked out in every step.
-const MOST_STORED: usize = 1 << 23;
+const MOST_STORED_ENTRIES: usize = 1 << 23;
 
 impl<T: Real, C: Cost<T>> Solution<'_, T, C> {
     /// The vector–Jacobian product: gradients of a function L of the plan or the potentials with respect to masses, cost and
@@ -199,6 +199,19 @@ impl SideOf {
         }
         side
     }
+
+    /// ∂L/∂a of this side: `own` is its part of the answer, `right` its right side, `other` what the other side pushes into it.
+    fn masses(&self, epsilon: f64, own: &[f64], right: &[f64], other: &[f64]) -> Vec<f64> {
+        let each = self.by_mass.iter().zip(&self.diagonal).enumerate();
+        each.map(|(i, (by, diagonal))| {
+            if diagonal.is_finite() {
+                epsilon * own[i] * by
+            } else {
+                by * (right[i] - other[i])
+            }
+        })
+        .collect()
+    }
 }
 
 /// Products with the plan, kept where that is cheap.
@@ -211,7 +224,7 @@ struct Products<'a, T> {
 
 impl<'a, T: Real> Products<'a, T> {
     fn new(operator: &'a Operator<'a, T>, rows: usize, cols: usize) -> Self {
-        let kept = (rows * cols <= MOST_STORED).then(|| {
+        let kept = (rows * cols <= MOST_STORED_ENTRIES).then(|| {
             let mut dense = vec![0.0; rows * cols];
             let tiles = operator.map_rows(Vec::new, |made: &mut Vec<(usize, Vec<f64>)>, i, row| {
                 made.push((i, row.to_vec()));
@@ -268,12 +281,61 @@ pub(crate) fn pull_back<T: Real>(
     if m.slack().row > 0.0 || m.slack().col > 0.0 {
         return None;
     }
-    let lines = super::value::Lines::new(problem, potentials, shape);
+    let lines = super::value::Lines::new(problem, potentials, shape, None);
     let operator = Operator::new(problem, potentials, shape);
-    // p and q: the plan's derivative, weighted by the plan, in one pass.
+    let row_sums = match m.row_penalty() {
+        Penalty::Exact => m.rows(),
+        _ => &lines.row_sums[..],
+    };
+    let side = |penalty, masses, sums, phi| {
+        SideOf::new(penalty, m.reference(), epsilon, masses, sums, phi)
+    };
+    let system = System {
+        rows: side(m.row_penalty(), m.rows(), row_sums, &lines.rows),
+        cols: side(m.col_penalty(), m.cols(), &lines.col_sums, &lines.cols),
+        products: Products::new(&operator, n, k),
+        singular: !m.is_relaxed(),
+    };
+    let (p, q) = right_side(&operator, cotangent, epsilon, n, k);
+    let found = system.solve(&p, &q);
+    let (x, y) = (found.x, found.y);
+    let row_masses = system.rows.masses(epsilon, &x, &p, &found.push);
+    let col_masses = system.cols.masses(epsilon, &y, &q, &found.pull);
+    let weights = |i: usize, j: usize, p: f64| {
+        let slope = cotangent.plan.map_or(0.0, |t| t.at(i, j));
+        p * (x[i] + y[j] - slope / epsilon)
+    };
+    let points = moves(problem).then(|| weighted(&operator, problem, weights, true));
+    let (row_points, col_points) = points.flatten().unwrap_or_default();
+    Some(PullBack {
+        row_masses,
+        col_masses,
+        row_points,
+        col_points,
+        row_part: x,
+        col_part: y,
+        residual: found.residual,
+    })
+}
+
+/// p and q: the function's derivative with respect to the plan, weighted by the plan in one pass, and to the potentials.
+fn right_side<T: Real>(
+    operator: &Operator<'_, T>,
+    cotangent: &Cotangent<'_>,
+    epsilon: f64,
+    n: usize,
+    k: usize,
+) -> (Vec<f64>, Vec<f64>) {
+    let or_zeros = |values: &[f64], count: usize| match values.is_empty() {
+        true => vec![0.0; count],
+        false => values.to_vec(),
+    };
+    let (mut p, mut q) = (or_zeros(&cotangent.rows, n), or_zeros(&cotangent.cols, k));
+    let Some(table) = cotangent.plan else {
+        return (p, q);
+    };
     let begin = || (Vec::<(usize, f64)>::new(), vec![0.0; k], vec![0.0; k]);
     let tiles = operator.map_rows(begin, |(rows, cols, slopes), i, line| {
-        let Some(table) = cotangent.plan else { return };
         table.fill(i..i + 1, slopes);
         let mut sum = 0.0;
         for ((c, &p), &s) in cols.iter_mut().zip(line).zip(&*slopes) {
@@ -285,98 +347,72 @@ pub(crate) fn pull_back<T: Real>(
         }
         rows.push((i, sum));
     });
-    let or_zeros = |values: &[f64], count: usize| match values.is_empty() {
-        true => vec![0.0; count],
-        false => values.to_vec(),
-    };
-    let (mut p, mut q) = (or_zeros(&cotangent.rows, n), or_zeros(&cotangent.cols, k));
     for (rows, cols, _) in tiles {
         rows.into_iter().for_each(|(i, v)| p[i] += v);
         q.iter_mut().zip(cols).for_each(|(q, c)| *q += c);
     }
-    let reference = m.reference();
-    let (row_penalty, col_penalty) = (m.row_penalty(), m.col_penalty());
-    let row_sums = match row_penalty {
-        Penalty::Exact => m.rows(),
-        _ => &lines.row_sums[..],
-    };
-    let col_sums = &lines.col_sums;
-    let rows = SideOf::new(
-        row_penalty,
-        reference,
-        epsilon,
-        m.rows(),
-        row_sums,
-        &lines.rows,
-    );
-    let cols = SideOf::new(
-        col_penalty,
-        reference,
-        epsilon,
-        m.cols(),
-        col_sums,
-        &lines.cols,
-    );
-    let products = Products::new(&operator, n, k);
-    let singular = !m.is_relaxed();
-    let over = |values: Vec<f64>, by: &[f64]| -> Vec<f64> {
-        values.iter().zip(by).map(|(v, b)| v / b).collect()
-    };
-    let curvature = |y: &[f64]| -> Vec<f64> {
-        let x = over(products.times(y), &rows.diagonal);
-        let back = products.transposed_times(&x);
-        let each = y.iter().zip(&cols.diagonal).zip(&back);
-        each.map(|((y, b), p)| if b.is_finite() { b * y - p } else { 0.0 })
-            .collect()
-    };
-    let pushed = products.transposed_times(&over(p.clone(), &rows.diagonal));
-    let right: Vec<f64> = (q.iter().zip(&pushed).zip(&cols.diagonal))
-        .map(|((q, p), b)| if b.is_finite() { q - p } else { 0.0 })
-        .collect();
-    let (y, residual) = conjugate_gradients(curvature, &right, &cols.diagonal, singular);
-    let push = products.times(&y);
-    let x: Vec<f64> = (p.iter().zip(&push).zip(&rows.diagonal))
-        .map(|((p, t), a)| (p - t) / a)
-        .collect();
-    let pull = products.transposed_times(&x);
-    let masses = |side: &SideOf, own: &[f64], right: &[f64], other: &[f64]| -> Vec<f64> {
-        let each = side.by_mass.iter().zip(&side.diagonal).enumerate();
-        each.map(|(i, (by, diagonal))| {
-            if diagonal.is_finite() {
-                epsilon * own[i] * by
-            } else {
-                by * (right[i] - other[i])
-            }
-        })
-        .collect()
-    };
-    let row_masses = masses(&rows, &x, &p, &push);
-    let col_masses = masses(&cols, &y, &q, &pull);
-    let mut table_entry = vec![0.0];
-    let has_slope = problem.cost().points().is_some_and(|points| {
+    (p, q)
+}
+
+/// Whether costs are those of points with a metric that brings its derivative.
+fn moves<T: Real>(problem: &Erased<'_, T>) -> bool {
+    problem.cost().points().is_some_and(|points| {
         let d = points.dimension;
-        table_entry.resize(d, 0.0);
-        points
-            .metric
-            .gradient(&points.rows[..d], &points.cols[..d], &mut table_entry)
-    });
-    let weights = |i: usize, j: usize, p: f64| {
-        let slope = cotangent.plan.map_or(0.0, |t| t.at(i, j));
-        p * (x[i] + y[j] - slope / epsilon)
-    };
-    let points = has_slope
-        .then(|| weighted(&operator, problem, weights, true))
-        .flatten();
-    let (row_points, col_points) = points.unwrap_or_default();
-    Some(PullBack {
-        row_masses,
-        col_masses,
-        row_points,
-        col_points,
-        row_part: x,
-        col_part: y,
-        residual,
+        let (x, y) = (&points.rows[..d], &points.cols[..d]);
+        points.metric.gradient(x, y, &mut vec![0.0; d])
     })
+}
+
+/// The system of both sides.
+struct System<'a, T> {
+    rows: SideOf,
+    cols: SideOf,
+    products: Products<'a, T>,
+    /// Whether a constant can go from one side's answer to the other's.
+    singular: bool,
+}
+
+/// The answer of a [`System`], with what it was multiplied to on the way.
+struct Solved {
+    x: Vec<f64>,
+    y: Vec<f64>,
+    /// P y.
+    push: Vec<f64>,
+    /// Pᵀ x.
+    pull: Vec<f64>,
+    residual: f64,
+}
+
+impl<T: Real> System<'_, T> {
+    /// Solves for y with the rows eliminated; x follows.
+    fn solve(&self, p: &[f64], q: &[f64]) -> Solved {
+        let (rows, cols, products) = (&self.rows.diagonal, &self.cols.diagonal, &self.products);
+        let over =
+            |values: &[f64]| -> Vec<f64> { values.iter().zip(rows).map(|(v, a)| v / a).collect() };
+        let curvature = |y: &[f64]| -> Vec<f64> {
+            let back = products.transposed_times(&over(&products.times(y)));
+            let each = y.iter().zip(cols).zip(&back);
+            each.map(|((y, b), p)| if b.is_finite() { b * y - p } else { 0.0 })
+                .collect()
+        };
+        let pushed = products.transposed_times(&over(p));
+        let right: Vec<f64> = (q.iter().zip(&pushed).zip(cols))
+            .map(|((q, p), b)| if b.is_finite() { q - p } else { 0.0 })
+            .collect();
+        let (y, residual) = conjugate_gradients(curvature, &right, cols, self.singular);
+        let push = products.times(&y);
+        let x: Vec<f64> = (p.iter().zip(&push).zip(rows))
+            .map(|((p, t), a)| (p - t) / a)
+            .collect();
+        let pull = products.transposed_times(&x);
+        Solved {
+            x,
+            y,
+            push,
+            pull,
+            residual,
+        }
+    }
 }
 
 /// Solves a symmetric positive system, singular along the constant where said, with its diagonal's inverse beforehand. Lines of
@@ -432,7 +468,7 @@ fn conjugate_gradients(
             best = left;
             best_y.copy_from_slice(&y);
         }
-        if left <= SOLVED * scale {
+        if left <= SOLVED_RESIDUAL * scale {
             break;
         }
         z = ready(&residual);

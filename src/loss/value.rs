@@ -7,9 +7,9 @@
 //! with D*(φ) = a φ where masses are kept. For the counting measure ρ = 1 and the last one is left out. Potentials that are not
 //! quite optimal give a little less than the value, by the square of what they are off.
 
+use super::gradient::{Quadratic, Sides, point_gradients};
 use crate::problem::Erased;
-use crate::problem::penalty::Law;
-use crate::solution::operator::Operator;
+use crate::solution::operator::{Operator, Products};
 use crate::solution::plan::Representation;
 use crate::sweep::streamed::log_sums_of;
 use crate::{
@@ -29,19 +29,41 @@ pub struct Lines {
     pub(crate) col_ratios: Vec<f64>,
     pub(crate) row_sums: Vec<f64>,
     pub(crate) col_sums: Vec<f64>,
+    /// Gradients of the value with respect to the points, where they were asked for and there are any.
+    pub(crate) gradients: Option<(Vec<f64>, Vec<f64>)>,
 }
 
 impl Lines {
+    /// In one pass over the plan, which gives the gradients of `wanted` points, too.
     pub(crate) fn new<T: Real>(
         problem: &Erased<'_, T>,
         potentials: &Potentials,
         shape: &Representation,
+        wanted: Option<Sides>,
     ) -> Self {
         let (n, m) = (problem.rows(), problem.marginals());
         let operator = Operator::new(problem, potentials, shape);
-        let col_sums = operator.transposed_times(&[], 0).1;
+        let points = wanted.and_then(|_| problem.cost().points());
+        let clouds = points.and_then(|p| Quadratic::of(&p));
+        let (x, y, d) = match &clouds {
+            Some(c) if wanted == Some(Sides::Both) => (&c.x[..], Some(&c.y[..]), c.dimension),
+            // Sums of the columns with nothing to multiply.
+            Some(c) => (&[][..], Some(&c.y[..]), c.dimension),
+            None => (&[][..], None, 0),
+        };
+        let products = operator.products(Some(x), y, d);
+        let gradients = match (&clouds, wanted) {
+            (Some(clouds), _) => Some(clouds.gradients(&products)),
+            (None, Some(sides)) => point_gradients(problem, potentials, shape, sides),
+            (None, None) => None,
+        };
+        let Products {
+            row_sums,
+            col_sums,
+            log_sums,
+            ..
+        } = products;
         let Representation::Gibbs { epsilon, lift } = *shape else {
-            let row_sums = operator.times(&[], 0).1;
             let ratios = |sums: &[f64], masses: &[f64]| -> Vec<f64> {
                 sums.iter().zip(masses).map(|(s, m)| s / m).collect()
             };
@@ -52,16 +74,15 @@ impl Lines {
                 col_ratios: ratios(&col_sums, m.cols()),
                 row_sums,
                 col_sums,
+                gradients,
             };
         };
-        // Rows of mass one under the exact law: −ε ln Z of every row, those of no mass included.
-        let point = potentials.dual_point(epsilon, m.slack());
-        let mut rows = vec![0.0; n];
-        point.row_potentials(problem.cost(), &Law::EXACT, &vec![1.0; n], &mut rows);
+        let mut rows = log_sums;
+        open_rows(problem, potentials, epsilon, &mut rows);
         let law = m.row_law().lifted(lift);
         let (mut row_ratios, mut row_sums, mut kept) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         for (i, f) in rows.iter_mut().enumerate() {
-            let (mass, log_sum) = (m.rows()[i], -*f / epsilon);
+            let (mass, log_sum) = (m.rows()[i], *f);
             kept[i] = law.potential(epsilon, mass, log_sum);
             (row_ratios[i], *f) = law.ratio_and_bare(epsilon, mass, log_sum);
             row_sums[i] = if mass > 0.0 {
@@ -95,16 +116,42 @@ impl Lines {
             col_ratios,
             row_sums,
             col_sums,
+            gradients,
+        }
+    }
+}
+
+/// ln Z of rows of no mass, which are not part of the plan, and of rows whose entries were listed, by the definition.
+fn open_rows<T: Real>(
+    problem: &Erased<'_, T>,
+    potentials: &Potentials,
+    epsilon: f64,
+    log_sums: &mut [f64],
+) {
+    let (k, m) = (problem.cols(), problem.marginals());
+    let point = potentials.dual_point(epsilon, m.slack());
+    let (mut costs, mut line) = (vec![T::zero(); k], vec![0.0; k]);
+    for (i, log_sum) in log_sums.iter_mut().enumerate() {
+        if m.rows()[i] == 0.0 || log_sum.is_nan() {
+            problem.cost().fill(i..i + 1, &mut costs);
+            let (_, f) = point.row(1.0, costs.iter().map(|c| c.widen()), &mut line);
+            *log_sum = -f / epsilon;
         }
     }
 }
 
 impl<T: Real, C: Cost<T>> Solution<'_, T, C> {
     pub(crate) fn lines(&self) -> Lines {
+        self.lines_with(None)
+    }
+
+    /// The same with the gradients of points.
+    pub(crate) fn lines_with(&self, wanted: Option<Sides>) -> Lines {
         T::lines(
             &self.problem().erased(),
             self.columns(),
             self.representation(),
+            wanted,
         )
     }
 

@@ -5,6 +5,7 @@
 //! * All mass has somewhere to go at once ([`stranded`](crate::exact::simplex::stranded)): a flow problem on the pattern of
 //!   allowed pairs, asked only where some are forbidden.
 
+use super::whole::Whole;
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Error, Marginals, Penalty, Problem, Real, Side};
@@ -45,12 +46,17 @@ impl Survey {
     /// Whether rounding the largest finite cost in `T` could move entries of a plan by more than a share of the tolerance.
     pub(crate) fn is_coarse<T: Real>(&self, epsilon: f64, tolerance: f64) -> bool {
         let largest = self.least.abs().max(self.greatest.abs());
-        T::epsilon().widen() * largest / epsilon > COARSE * tolerance
+        T::epsilon().widen() * largest / epsilon > COARSE_SHARE * tolerance
     }
 }
 
 /// Share of the tolerance that rounding of the costs may take before they are read more carefully.
-const COARSE: f64 = 0.125;
+const COARSE_SHARE: f64 = 0.125;
+
+/// Entries of a row that there are to look at.
+pub(crate) fn line_length<T: Real, C: Cost<T> + ?Sized>(cost: &C) -> usize {
+    cost.pairs().map_or(cost.cols(), |pairs| pairs.per_row())
+}
 
 /// Looks at every entry once, unless the cost knows its range, and at the slack.
 pub(crate) fn survey<T: Real, C: Cost<T> + ?Sized>(
@@ -80,12 +86,16 @@ pub(crate) fn survey<T: Real, C: Cost<T> + ?Sized>(
         });
     }
     let (n, k) = (cost.rows(), cost.cols());
-    let tiles = map_ranges(n, tile_rows(n, k), |rows| {
+    let pairs = cost.pairs();
+    let tiles = map_ranges(n, tile_rows(n, line_length(cost)), |rows| {
         let mut look = Look::<T>::new();
-        if let Some(block) = cost.block(rows.clone()) {
+        if let Some(pairs) = pairs {
+            look.forbidden = pairs.len() < n * k;
+            look = look_at(pairs.costs(rows.clone()), look);
+        } else if let Some(block) = cost.block(rows.clone()) {
             look = look_at(block, look);
         } else {
-            let at_once = (AT_ONCE / k).clamp(1, rows.len());
+            let at_once = (BUFFER_ENTRIES / k).clamp(1, rows.len());
             let mut buffer = vec![T::zero(); at_once * k];
             for first in rows.clone().step_by(at_once) {
                 let part = first..(first + at_once).min(rows.end);
@@ -100,22 +110,38 @@ pub(crate) fn survey<T: Real, C: Cost<T> + ?Sized>(
             Err(first_wrong(cost, rows))
         }
     });
-    let mut all = Look::<T>::new();
+    let mut own = Ok(Look::<T>::new());
     for tile in tiles {
-        let tile = tile?;
-        all.forbidden |= tile.forbidden;
-        all.least = all.least.min(tile.least);
-        all.greatest = all.greatest.max(tile.greatest);
+        own = own.and_then(|mut all| {
+            let tile = tile?;
+            all.forbidden |= tile.forbidden;
+            all.least = all.least.min(tile.least);
+            all.greatest = all.greatest.max(tile.greatest);
+            Ok(all)
+        });
     }
-    Ok(Survey {
+    let own = own.map(|all| Survey {
         forbidden: all.forbidden,
         least: all.least.widen(),
         greatest: all.greatest.widen(),
+    });
+    let Some(shard) = cost.shard() else {
+        return own;
+    };
+    let own = own.map(|s| vec![f64::from(u8::from(s.forbidden)), -s.least, s.greatest]);
+    let all = shard.sum(own, &|all, more| {
+        let both = all.iter_mut().zip(more);
+        both.for_each(|(a, b)| *a = a.max(b));
+    })?;
+    Ok(Survey {
+        forbidden: all[0] > 0.0,
+        least: -all[1],
+        greatest: all[2],
     })
 }
 
 /// Entries written at one time where a cost does not lend them.
-const AT_ONCE: usize = 1 << 12;
+const BUFFER_ENTRIES: usize = 1 << 12;
 
 #[derive(Debug, Clone, Copy)]
 struct Look<T> {
@@ -230,16 +256,25 @@ pub(crate) fn blocked<T: Real, C: Cost<T> + ?Sized>(
     let carries = |masses: &[f64]| masses.iter().any(|m| *m > 0.0);
     let to_slack = slack.col > 0.0 && slack.col_cost < f64::INFINITY;
     let from_slack = slack.row > 0.0 && slack.row_cost < f64::INFINITY;
-    let tiles = map_ranges(n, tile_rows(n, k), |rows| {
-        let (mut line, mut open) = (vec![T::zero(); k], vec![false; k]);
+    let pairs = cost.pairs();
+    let tiles = map_ranges(n, tile_rows(n, line_length(cost)), |rows| {
+        let mut line = vec![T::zero(); if pairs.is_some() { 0 } else { k }];
+        let mut open = vec![false; k];
         for index in rows.filter(|&i| a[i] > 0.0) {
-            cost.fill(index..index + 1, &mut line);
             // A penalised row may keep its mass.
             let mut any = to_slack || !marginals.row_penalty().is_exact();
-            for ((o, c), b) in open.iter_mut().zip(&line).zip(b) {
-                let allowed = *c < T::infinity();
-                *o |= allowed;
-                any |= allowed && *b > 0.0;
+            if let Some(pairs) = pairs {
+                for &j in pairs.row(index).0 {
+                    open[j as usize] = true;
+                    any |= b[j as usize] > 0.0;
+                }
+            } else {
+                cost.fill(index..index + 1, &mut line);
+                for ((o, c), b) in open.iter_mut().zip(&line).zip(b) {
+                    let allowed = *c < T::infinity();
+                    *o |= allowed;
+                    any |= allowed && *b > 0.0;
+                }
             }
             if !any {
                 return Err(Error::Blocked {
@@ -252,9 +287,30 @@ pub(crate) fn blocked<T: Real, C: Cost<T> + ?Sized>(
         Ok(open)
     });
     let mut open = vec![from_slack || !marginals.col_penalty().is_exact(); k];
+    let mut own = Ok(());
     for tile in tiles {
-        for (all, part) in open.iter_mut().zip(tile?) {
-            *all |= part;
+        match tile {
+            Ok(tile) => open
+                .iter_mut()
+                .zip(tile)
+                .for_each(|(all, part)| *all |= part),
+            Err(error) => own = own.and(Err(error)),
+        }
+    }
+    let mut gives = carries(a);
+    match cost.shard() {
+        None => own?,
+        Some(shard) => {
+            let own = own.map(|()| {
+                let flags = open.iter().chain([&gives]);
+                flags.map(|o| f64::from(u8::from(*o))).collect()
+            });
+            for member in shard.gather(own)? {
+                let (last, rest) = member.split_last().unwrap_or((&0.0, &[]));
+                gives |= *last > 0.0;
+                let both = open.iter_mut().zip(rest);
+                both.for_each(|(all, part)| *all |= *part > 0.0);
+            }
         }
     }
     if let Some(index) = (0..k).find(|&j| b[j] > 0.0 && !open[j]) {
@@ -267,7 +323,7 @@ pub(crate) fn blocked<T: Real, C: Cost<T> + ?Sized>(
     let corner = slack.corner_cost < f64::INFINITY && slack.row > 0.0 && slack.col > 0.0;
     let lines = [
         (Side::SlackRow, slack.row, from_slack && carries(b)),
-        (Side::SlackCol, slack.col, to_slack && carries(a)),
+        (Side::SlackCol, slack.col, to_slack && gives),
     ];
     for (side, mass, way) in lines {
         if mass > 0.0 && !way && !corner {
@@ -317,8 +373,16 @@ pub(crate) fn whole<T: Real, C: Cost<T>>(problem: &Problem<T, C>) -> Result<Surv
     }
     // A penalised side takes whatever the other has to give.
     if !marginals.is_relaxed() && (survey.forbidden || forbids_slack(marginals)) {
-        let cost: &dyn Cost<T> = problem.cost();
-        T::stranded(cost, problem.marginals())?;
+        match Whole::gather(problem, "looking for mass that forbidden pairs strand") {
+            // What a large team is not told before the solve shows in its status.
+            Err(Error::Apart { .. }) => {}
+            Err(error) => return Err(error),
+            Ok(None) => T::stranded(problem.cost(), problem.marginals())?,
+            Ok(Some(whole)) => {
+                let whole = whole.problem()?;
+                T::stranded(whole.cost(), whole.marginals())?;
+            }
+        }
     }
     Ok(survey)
 }

@@ -13,8 +13,12 @@
 //! Masses that may be missed at a price are penalised instead ([`Penalty`]), and need no slack.
 //! Inequalities become slack: P1 ≤ a, Pᵀ1 ≤ b, ΣP ≥ m is `slack.col = Σa − m`, `slack.row = Σb − m`.
 
+use core::ops::Range;
+
 use super::penalty::{Law, Penalty, Reference};
-use crate::kernel::rounding::sum;
+use crate::kernel::rounding::{Sum, sum};
+use crate::kernel::tiles::{fold, is_split};
+use crate::team::Shard;
 use crate::{Error, Real, Side};
 
 /// The slack row and column: their masses and the cost of using them.
@@ -22,12 +26,13 @@ use crate::{Error, Real, Side};
 /// # Examples
 /// ```
 /// use earthmover::Slack;
-/// let slack = Slack { row: 2.0, col: 1.0, ..Slack::NONE };
-/// assert_eq!(slack.row_cost, 0.0);
+/// let slack = Slack::new(2.0, 1.0).col_cost(0.3); // leaving a row's mass unused costs 0.3 a unit
+/// assert_eq!((slack.row, slack.col_cost, slack.row_cost), (2.0, 0.3, 0.0));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[non_exhaustive]
 pub struct Slack {
     /// Mass of the extra row: what columns may leave unused.
     pub row: f64,
@@ -53,6 +58,37 @@ impl Slack {
         col_cost: 0.0,
         corner_cost: 0.0,
     };
+
+    /// An extra row and an extra column of these masses, free to use.
+    #[must_use]
+    pub const fn new(row: f64, col: f64) -> Self {
+        Self {
+            row,
+            col,
+            ..Self::NONE
+        }
+    }
+
+    /// What mass from the extra row into any column costs.
+    #[must_use]
+    pub const fn row_cost(self, row_cost: f64) -> Self {
+        Self { row_cost, ..self }
+    }
+
+    /// What mass from any row into the extra column costs.
+    #[must_use]
+    pub const fn col_cost(self, col_cost: f64) -> Self {
+        Self { col_cost, ..self }
+    }
+
+    /// What mass from the extra row into the extra column costs; +∞ forbids it.
+    #[must_use]
+    pub const fn corner_cost(self, corner_cost: f64) -> Self {
+        Self {
+            corner_cost,
+            ..self
+        }
+    }
 
     /// The slack of the transposed problem.
     #[must_use]
@@ -98,6 +134,8 @@ pub struct Marginals {
     total: f64,
     /// Sum of the rows, slack not counted.
     supply: f64,
+    /// Whether `f32` holds the masses of all rows.
+    single: bool,
     row_penalty: Penalty,
     col_penalty: Penalty,
     reference: Reference,
@@ -192,20 +230,8 @@ impl Marginals {
                 cols: b.len(),
             });
         }
-        let (supply, demand) = (sum(&a), sum(&b));
-        let available = supply.min(demand);
-        let rounding = M::MASS_TOLERANCE * available;
-        if !(min_mass.is_finite() && min_mass >= 0.0 && min_mass <= available + rounding) {
-            return Err(Error::MinMass {
-                required: min_mass,
-                available,
-            });
-        }
-        let slack = Slack {
-            row: (demand - min_mass).max(0.0),
-            col: (supply - min_mass).max(0.0),
-            ..Slack::NONE
-        };
+        let supply = added_up(&a, b.len()).value();
+        let slack = free_slack(supply, sum(&b), min_mass, M::MASS_TOLERANCE)?;
         Self::build(a, b, slack, M::MASS_TOLERANCE)
     }
 
@@ -234,10 +260,112 @@ impl Marginals {
         )
     }
 
+    /// As [`with_slack`](Self::with_slack) for the rows of a [team](crate::team): `rows` are those of this member's shard, columns and slack
+    /// the same on all. All members call it.
+    ///
+    /// # Errors
+    /// As [`with_slack`](Self::with_slack), on all members alike; rows are counted from the first of the whole problem.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use earthmover::team::{Alone, Shard};
+    /// use earthmover::{Marginals, Slack};
+    /// let shard = Shard::new(Arc::new(Alone), 3, 2);
+    /// let here = Marginals::with_slack_over(&shard, &[0.5, 0.25, 0.25], &[0.5, 0.5], Slack::NONE)?;
+    /// assert_eq!(here, Marginals::balanced(&[0.5, 0.25, 0.25], &[0.5, 0.5])?);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn with_slack_over<M: Real>(
+        shard: &Shard,
+        rows: &[M],
+        cols: &[M],
+        slack: Slack,
+    ) -> Result<Self, Error> {
+        Self::over(shard, rows, cols, M::MASS_TOLERANCE, |_| Ok(slack))
+    }
+
+    /// As [`bounded`](Self::bounded) for the rows of a [team](crate::team): `rows` are those of this member's shard.
+    ///
+    /// # Errors
+    /// As [`bounded`](Self::bounded), on all members alike.
+    pub fn bounded_over<M: Real>(
+        shard: &Shard,
+        rows: &[M],
+        caps: &[M],
+        min_mass: f64,
+    ) -> Result<Self, Error> {
+        Self::over(shard, rows, caps, M::MASS_TOLERANCE, |supply| {
+            let demand: Vec<f64> = caps.iter().map(|m| m.widen()).collect();
+            free_slack(supply, sum(&demand), min_mass, M::MASS_TOLERANCE)
+        })
+    }
+
+    fn over<M: Real>(
+        shard: &Shard,
+        rows: &[M],
+        cols: &[M],
+        relative: f64,
+        slack: impl FnOnce(f64) -> Result<Slack, Error>,
+    ) -> Result<Self, Error> {
+        let own = checked(Side::Rows, rows).and_then(|rows| {
+            let (expected, found) = (shard.rows().len(), rows.len());
+            if expected != found {
+                return Err(Error::Length {
+                    what: "row masses",
+                    expected,
+                    found,
+                });
+            }
+            Ok((rows, checked(Side::Cols, cols)?))
+        });
+        let (rows, cols) = shard.agree(own)?;
+        if cols.is_empty() || shard.whole() == 0 {
+            return Err(Error::Empty {
+                rows: shard.whole(),
+                cols: cols.len(),
+            });
+        }
+        let own = added_up(&rows, cols.len());
+        let supply = shard.sum(Ok(own.to_numbers().to_vec()), &|all, more| {
+            let mut sum = Sum::from_numbers(all);
+            sum.merge(Sum::from_numbers(&more));
+            all.copy_from_slice(&sum.to_numbers());
+        })?;
+        let supply = Sum::from_numbers(&supply).value();
+        let rounded = shard.largest(f64::from(u8::from(!rows.iter().all(is_single))))? == 0.0;
+        let slack = slack(supply)?;
+        let fitted = fit(&rows, supply, rounded, cols, slack, relative);
+        let (cols, slack, total) = shard.agree(fitted)?;
+        Ok(Self {
+            rows,
+            cols,
+            slack,
+            total,
+            supply,
+            single: rounded,
+            row_penalty: Penalty::Exact,
+            col_penalty: Penalty::Exact,
+            reference: Reference::Product,
+        })
+    }
+
+    /// The same with the rows of all members in place of a member's.
+    pub(crate) fn with_rows(&self, rows: Vec<f64>) -> Self {
+        Self {
+            rows,
+            ..self.clone()
+        }
+    }
+
     /// Masses that need not be kept, nor be equal on the two sides: what either side pays for giving or taking another mass. One
     /// [`Penalty::Exact`] side is the semi-relaxed problem; with two the totals must be equal, and it is
     /// [`balanced`](Self::balanced). The entropy of entropic solvers is then relative to the product of the masses unless
     /// [`with_reference`](Self::with_reference) says otherwise.
+    ///
+    /// No slack goes with it. A slack row or column says which mass may stay behind, and at what price; a penalty says the same of its
+    /// side, line by line, and under [`Penalty::Tv`] it *is* slack with that price. Both on one problem would be two prices for the same
+    /// unit, of which the cheaper would be paid: so there is no way to ask for both.
     ///
     /// # Errors
     /// As [`balanced`](Self::balanced), where both sides are exact only [`Error::Unbalanced`]; [`Error::Option`] for a τ that is not a
@@ -282,6 +410,7 @@ impl Marginals {
             slack: Slack::NONE,
             total,
             supply,
+            single: false,
             row_penalty,
             col_penalty,
             reference: Reference::Product,
@@ -334,6 +463,20 @@ impl Marginals {
         self.slack.col > 0.0 || !self.row_penalty.is_exact()
     }
 
+    /// Whether slack that carries mass may not go everywhere.
+    pub(crate) fn forbids_slack(&self) -> bool {
+        let Slack {
+            row,
+            col,
+            row_cost,
+            col_cost,
+            corner_cost,
+            ..
+        } = self.slack;
+        let forbidden = |mass: f64, cost: f64| mass > 0.0 && cost == f64::INFINITY;
+        forbidden(row, row_cost) || forbidden(col, col_cost) || forbidden(row.min(col), corner_cost)
+    }
+
     /// Whether a constant added to all potentials of a side matters in a way that sums do not tell.
     pub(crate) fn has_bounded_potentials(&self) -> bool {
         let bounded = |p: Penalty| matches!(p, Penalty::Tv(_));
@@ -350,7 +493,7 @@ impl Marginals {
     /// ```
     /// use earthmover::{Marginals, Slack};
     /// let mut marginals = Marginals::bounded(&[1.0; 4], &[2.0; 3], 3.0)?;
-    /// marginals.set_columns(&[3.0, 3.0], Slack { row: 4.0, col: 2.0, ..Slack::NONE })?;
+    /// marginals.set_columns(&[3.0, 3.0], Slack::new(4.0, 2.0))?;
     /// assert_eq!((marginals.cols(), marginals.total()), (&[3.0, 3.0][..], 8.0));
     /// # Ok::<(), earthmover::Error>(())
     /// ```
@@ -362,7 +505,14 @@ impl Marginals {
                 cols: 0,
             });
         }
-        let fitted = fit(&self.rows, self.supply, cols, slack, M::MASS_TOLERANCE)?;
+        let fitted = fit(
+            &self.rows,
+            self.supply,
+            self.single,
+            cols,
+            slack,
+            M::MASS_TOLERANCE,
+        )?;
         (self.cols, self.slack, self.total) = fitted;
         (self.row_penalty, self.col_penalty) = (Penalty::Exact, Penalty::Exact);
         Ok(())
@@ -380,14 +530,16 @@ impl Marginals {
                 cols: cols.len(),
             });
         }
-        let supply = sum(&rows);
-        let (cols, slack, total) = fit(&rows, supply, cols, slack, relative)?;
+        let supply = added_up(&rows, cols.len()).value();
+        let rounded = rows.iter().all(is_single);
+        let (cols, slack, total) = fit(&rows, supply, rounded, cols, slack, relative)?;
         Ok(Self {
             rows,
             cols,
             slack,
             total,
             supply,
+            single: rounded,
             row_penalty: Penalty::Exact,
             col_penalty: Penalty::Exact,
             reference: Reference::Product,
@@ -426,12 +578,45 @@ impl Marginals {
             cols: self.rows.clone(),
             slack: self.slack.transposed(),
             total: self.total,
-            supply: sum(&self.cols),
+            supply: added_up(&self.cols, self.rows.len()).value(),
+            single: self.cols.iter().all(is_single),
             row_penalty: self.col_penalty,
             col_penalty: self.row_penalty,
             reference: self.reference,
         }
     }
+}
+
+/// Whether `f32` holds a mass.
+fn is_single(mass: &f64) -> bool {
+    f64::from(*mass as f32) == *mass
+}
+
+/// The sum of the masses of rows, along the tree over them.
+fn added_up(rows: &[f64], cols: usize) -> Sum {
+    let leaf = |range: Range<usize>, ()| {
+        let mut sum = Sum::default();
+        rows[range].iter().for_each(|&m| sum.add(m));
+        sum
+    };
+    fold(0..rows.len(), cols, is_split, (), &leaf, &Sum::merge)
+}
+
+/// Slack that lets rows and columns keep what is more than `min_mass`.
+fn free_slack(supply: f64, demand: f64, min_mass: f64, tolerance: f64) -> Result<Slack, Error> {
+    let available = supply.min(demand);
+    let rounding = tolerance * available;
+    if !(min_mass.is_finite() && min_mass >= 0.0 && min_mass <= available + rounding) {
+        return Err(Error::MinMass {
+            required: min_mass,
+            available,
+        });
+    }
+    Ok(Slack {
+        row: (demand - min_mass).max(0.0),
+        col: (supply - min_mass).max(0.0),
+        ..Slack::NONE
+    })
 }
 
 /// Masses scaled to a total of one.
@@ -505,12 +690,12 @@ fn check_totals(rows: f64, cols: f64) -> Result<(), Error> {
 }
 
 /// Masses, and ratios of them, that can be calculated with: squares and quotients are numbers.
-const SMALLEST: f64 = 1e-150;
+const LEAST_RATIO: f64 = 1e-150;
 
 /// Refuses totals and masses beside them that no `f64` can relate to each other.
 fn check_range(rows: &[f64], cols: &[f64], slack: Slack, total: f64) -> Result<(), Error> {
-    let least = if (SMALLEST..=1.0 / SMALLEST).contains(&total) {
-        SMALLEST * total
+    let least = if (LEAST_RATIO..=1.0 / LEAST_RATIO).contains(&total) {
+        LEAST_RATIO * total
     } else {
         f64::INFINITY
     };
@@ -541,6 +726,12 @@ struct Written {
     cols: Vec<f64>,
     #[serde(default)]
     slack: Slack,
+    #[serde(default)]
+    row_penalty: Penalty,
+    #[serde(default)]
+    col_penalty: Penalty,
+    #[serde(default)]
+    reference: Reference,
 }
 
 #[cfg(feature = "serde")]
@@ -550,6 +741,9 @@ impl From<Marginals> for Written {
             rows: marginals.rows,
             cols: marginals.cols,
             slack: marginals.slack,
+            row_penalty: marginals.row_penalty,
+            col_penalty: marginals.col_penalty,
+            reference: marginals.reference,
         }
     }
 }
@@ -559,7 +753,21 @@ impl TryFrom<Written> for Marginals {
     type Error = Error;
 
     fn try_from(written: Written) -> Result<Self, Error> {
+        let (rows, cols, reference) = (written.row_penalty, written.col_penalty, written.reference);
+        let penalised = [rows, cols]
+            .into_iter()
+            .any(|p| p.strength() < f64::INFINITY);
+        if penalised && written.slack == Slack::NONE {
+            let read = Self::relaxed(&written.rows, &written.cols, rows, cols)?;
+            return Ok(read.with_reference(reference));
+        }
+        if penalised {
+            return Err(Error::Penalised {
+                solver: "a slack row or column",
+            });
+        }
         let read = Self::with_slack(&written.rows, &written.cols, written.slack)?;
+        let read = read.with_reference(reference);
         let near = |a: &f64, b: &f64| (a - b).abs() <= 4.0 * f64::EPSILON * a.abs();
         let same = read.cols.iter().zip(&written.cols).all(|(a, b)| near(a, b));
         // Masses that were balanced when they were written are read back to the last bit.
@@ -579,6 +787,7 @@ impl TryFrom<Written> for Marginals {
 fn fit(
     rows: &[f64],
     supply: f64,
+    rounded_rows: bool,
     mut cols: Vec<f64>,
     mut slack: Slack,
     relative: f64,
@@ -613,9 +822,8 @@ fn fit(
     let tolerance = relative * largest;
     let difference = (row_total - col_total).abs();
     // Masses that `f32` holds were most likely rounded to it: half a unit in the last place on either side.
-    let rounded = |m: &f64| f64::from(*m as f32) == *m;
-    let explained =
-        || difference <= f64::from(f32::EPSILON) * largest && rows.iter().chain(&cols).all(rounded);
+    let rounded = rounded_rows && cols.iter().all(is_single);
+    let explained = || difference <= f64::from(f32::EPSILON) * largest && rounded;
     if difference > tolerance && !explained() {
         return Err(Error::Unbalanced {
             rows: row_total,

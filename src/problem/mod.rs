@@ -7,11 +7,12 @@
 pub(crate) mod check;
 pub(crate) mod marginals;
 pub(crate) mod penalty;
+pub(crate) mod whole;
 
 use core::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::cost::Transposed;
+use crate::cost::{Transposed, whole_rows};
 use crate::{Cost, Error, Marginals, Real};
 
 /// A problem whose cost is known only as a cost: what the solvers' bodies are compiled for.
@@ -42,17 +43,21 @@ impl<T: Real, C: Cost<T>> Problem<T, C> {
     /// [`Error::Length`] where the marginals do not fit the cost, [`Error::TooLarge`] where the number
     /// of pairs overflows. The cost's entries are checked by the solvers, which read them anyway.
     pub fn new(cost: C, marginals: Marginals) -> Result<Self, Error> {
-        let (rows, cols) = (cost.rows(), cost.cols());
-        if rows == 0 || cols == 0 {
-            return Err(Error::Empty { rows, cols });
+        let (rows, cols, whole) = (cost.rows(), cost.cols(), whole_rows(&cost));
+        // A member of a team may have none.
+        if whole == 0 || cols == 0 {
+            return Err(Error::Empty { rows: whole, cols });
         }
-        if rows
+        if cost.shard().is_some() && marginals.is_relaxed() {
+            return Err(Error::Penalised { solver: "a team" });
+        }
+        if whole
             .checked_add(1)
             .zip(cols.checked_add(1))
             .and_then(|(r, c)| r.checked_mul(c))
             .is_none()
         {
-            return Err(Error::TooLarge { rows, cols });
+            return Err(Error::TooLarge { rows: whole, cols });
         }
         for (what, expected, found) in [
             ("row masses", rows, marginals.rows().len()),
@@ -116,7 +121,7 @@ impl<T: Real, C: Cost<T>> Problem<T, C> {
     }
 
     /// The same question with rows and columns exchanged, over a view of the cost that does the same.
-    pub(crate) fn turned<'v>(&self, view: &'v dyn Cost<T>) -> Erased<'v, T> {
+    pub(crate) fn transposed_over<'v>(&self, view: &'v dyn Cost<T>) -> Erased<'v, T> {
         Problem {
             cost: view,
             marginals: Arc::new(self.marginals.transposed()),

@@ -40,6 +40,8 @@ use crate::Error;
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Penalty {
     /// Masses are kept.
@@ -62,6 +64,8 @@ pub enum Penalty {
 /// # Ok::<(), earthmover::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Reference {
     /// Ω = Σ (P_ij ln(P_ij / a_i b_j) − P_ij + a_i b_j): relative to the product of the masses.
     #[default]
@@ -228,8 +232,8 @@ impl Law {
             Penalty::Exact => 0.0,
             Penalty::Kl(tau) => (self.lift - exact) / (tau + epsilon),
             Penalty::Tv(tau) => {
-                let cut = exact.max(self.lift - tau).min(self.lift + tau);
-                (cut - exact) / epsilon
+                let clipped = exact.max(self.lift - tau).min(self.lift + tau);
+                (clipped - exact) / epsilon
             }
         }
     }
@@ -338,13 +342,13 @@ impl Law {
             }
             Penalty::Tv(_) => {
                 let next = potential + epsilon * (mass.ln() - log_sum);
-                (self.cut(epsilon, mass, next) - potential) / epsilon
+                (self.clip(epsilon, mass, next) - potential) / epsilon
             }
         }
     }
 
     /// Potentials of this side cut to what the penalty allows.
-    pub(crate) fn cut(&self, epsilon: f64, mass: f64, potential: f64) -> f64 {
+    pub(crate) fn clip(&self, epsilon: f64, mass: f64, potential: f64) -> f64 {
         if potential == f64::NEG_INFINITY {
             return potential;
         }

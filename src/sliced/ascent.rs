@@ -10,10 +10,10 @@ use crate::line::Power;
 use crate::{Error, Real, Side};
 
 /// Directions that are climbed from.
-const STARTS: usize = 4;
+const ASCENT_STARTS: usize = 4;
 
 /// A gradient along the sphere that is this share of the cost is none.
-const FLAT: f64 = 1e-9;
+const FLAT_GRADIENT: f64 = 1e-9;
 
 impl Sliced {
     /// max-SW_p: the direction along which the clouds are farthest apart, climbed to from the best of
@@ -55,7 +55,7 @@ impl Sliced {
                 .map(|(a, b)| a - b)
                 .collect::<Vec<_>>(),
         ));
-        for index in ranks.into_iter().take(STARTS) {
+        for index in ranks.into_iter().take(ASCENT_STARTS) {
             let mut direction = vec![0.0; dimension];
             self.direction(index, &mut direction);
             starts.push(direction);
@@ -89,7 +89,7 @@ impl Sliced {
         let mut iterations = 0;
         for _ in 0..self.steps {
             let length = norm(&slope);
-            if !(length > FLAT * value.abs()) {
+            if !(length > FLAT_GRADIENT * value.abs()) {
                 break;
             }
             iterations += 1;

@@ -23,14 +23,18 @@
 
 use core::ops::Range;
 
+use crate::cost::{Pairs, whole_rows};
 use crate::kernel::rounding::{
     BOUND, DEFICIT, Double, FORBIDDEN_DUAL, LOOSE, PRIMAL, REPAIRED, SUBNORMAL, Sum, sum,
 };
-use crate::kernel::tiles::{map_ranges, tile_rows};
+use crate::kernel::tiles::{fold, is_split};
+use crate::problem::check::line_length;
+use crate::problem::whole::Whole;
+use crate::solution::nearby::Nearby;
 use crate::solution::penalised;
-use crate::solution::plan::{Plan, Representation, unplaced};
+use crate::solution::plan::{Plan, Representation, SparseRows, unplaced};
 use crate::sweep::DualPoint;
-use crate::{Cost, Potentials, Problem, Real};
+use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// Bounds on the optimum and the true error of a plan.
 ///
@@ -94,6 +98,8 @@ pub struct Deficient<'a> {
     pub(crate) rows: &'a [f64],
     /// Mass in each column, slack column last.
     pub(crate) cols: &'a [f64],
+    /// Its entries as (row, column, mass), where the cost names its pairs and there is no slack; empty for others.
+    pub(crate) entries: Vec<(usize, usize, f64)>,
 }
 
 /// A feasible plan next to a deficient one.
@@ -106,15 +112,44 @@ pub struct Repaired {
     pub(crate) dearest: f64,
 }
 
+/// A row of costs, slack last: all of them, or those of the columns that it may use.
+#[derive(Debug, Clone, Copy)]
+struct Line<'a> {
+    cols: Option<&'a [usize]>,
+    costs: &'a [f64],
+}
+
+impl<'a> Line<'a> {
+    /// All costs of a row.
+    fn whole(costs: &'a [f64]) -> Self {
+        Self { cols: None, costs }
+    }
+
+    #[inline]
+    fn col(&self, at: usize) -> usize {
+        self.cols.map_or(at, |cols| cols[at])
+    }
+
+    /// Columns and costs.
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = (usize, f64)> + use<'a> {
+        let line = *self;
+        let each = self.costs.iter().enumerate();
+        each.map(move |(at, &c)| (line.col(at), c))
+    }
+}
+
 /// What one look says about the columns of a plan, slack last: how they must be scaled, and what they lack then.
 struct Columns {
     /// Mass asked for.
-    wanted: Vec<f64>,
+    demands: Vec<f64>,
     /// Mass in each less what is asked for, to the last digit.
     off: Vec<f64>,
     /// At most one: what brings too full a column down to its mass.
     scale: Vec<f64>,
     missing: Vec<f64>,
+    /// How many columns lack something.
+    lacking: usize,
     /// Sum of what is missing.
     short: f64,
     /// Sum of what is too much or too little by rounding, and is left so.
@@ -124,13 +159,13 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(sums: Vec<Sum>, wanted: Vec<f64>, few: bool) -> Self {
+    fn new(sums: Vec<Sum>, demands: Vec<f64>, few: bool) -> Self {
         let less = |(mut s, w): (Sum, &f64)| {
             s.add(-w);
             s.value()
         };
-        let off: Vec<f64> = sums.into_iter().zip(&wanted).map(less).collect();
-        let each = || off.iter().zip(&wanted);
+        let off: Vec<f64> = sums.into_iter().zip(&demands).map(less).collect();
+        let each = || off.iter().zip(&demands);
         let scale = each().map(|(o, w)| if *o > DEFICIT * w { w / (w + o) } else { 1.0 });
         let missing = each().map(|(o, w)| if -o > DEFICIT * w { -o } else { 0.0 });
         let left = each().filter(|(o, w)| o.abs() <= DEFICIT * **w);
@@ -138,7 +173,8 @@ impl Columns {
         let (scale, missing): (Vec<f64>, Vec<f64>) = (scale.collect(), missing.collect());
         Self {
             short: sum(&missing),
-            wanted,
+            lacking: missing.iter().filter(|m| **m > 0.0).count(),
+            demands,
             off,
             scale,
             missing,
@@ -153,7 +189,7 @@ impl Columns {
 
     /// Mass in each once those that are too full have been scaled down.
     fn scaled(&self) -> Vec<f64> {
-        let both = self.off.iter().zip(&self.wanted).zip(&self.scale);
+        let both = self.off.iter().zip(&self.demands).zip(&self.scale);
         both.map(|((o, w), scale)| (w + o) * scale).collect()
     }
 
@@ -236,21 +272,53 @@ impl Transform {
     }
 
     /// A row of this mass, with its costs and the columns' prices, slack last.
-    fn row(&mut self, mass: f64, costs: &[f64], prices: &[f64]) {
+    fn row(&mut self, mass: f64, line: &Line<'_>, prices: &[f64]) {
         if mass == 0.0 {
             return;
         }
-        let above = costs
-            .iter()
-            .zip(prices)
-            .map(|(&c, &g)| Double::difference(c, g));
+        let above = line
+            .entries()
+            .map(|(j, c)| Double::difference(c, prices[j]));
         let best = above.fold(Double::from(f64::INFINITY), Double::min);
         self.add(mass, best);
         self.tilt.add(mass);
-        for (g, &c) in self.cols.iter_mut().zip(costs) {
+        self.forbidden |= line.cols.is_some_and(|cols| cols.len() < prices.len());
+        for (j, c) in line.entries() {
             self.forbidden |= c == f64::INFINITY;
+            let g = &mut self.cols[j];
             *g = g.min(Double::difference(c, best.high).less(best.low));
         }
+    }
+
+    /// All rows of these masses at once, over points; slack goes to a last column at `slack_cost`. `None` where boxes say nothing.
+    fn of_points<T: Real>(
+        near: &Nearby<'_, T>,
+        masses: &[f64],
+        prices: &[f64],
+        slack_cost: f64,
+    ) -> Option<Self> {
+        let k = prices.len() - 1;
+        let real: Vec<Double> = prices[..k].iter().map(|&g| Double::from(g)).collect();
+        let mut f = near.row_prices(&real)?;
+        let mut all = Self::new(0);
+        let (slack, mut last) = (
+            Double::difference(slack_cost, prices[k]),
+            Double::from(f64::INFINITY),
+        );
+        for (f, &mass) in f.iter_mut().zip(masses) {
+            if mass == 0.0 {
+                *f = Double::from(f64::NEG_INFINITY);
+                continue;
+            }
+            *f = f.min(slack);
+            all.add(mass, *f);
+            all.tilt.add(mass);
+            last = last.min(Double::difference(slack_cost, f.high).less(f.low));
+        }
+        all.forbidden = slack_cost == f64::INFINITY;
+        all.cols = near.col_prices(&f)?;
+        all.cols.push(last);
+        Some(all)
     }
 
     fn add(&mut self, mass: f64, price: Double) {
@@ -260,6 +328,38 @@ impl Transform {
         self.size.add(mass * size);
         self.terms += 1.0;
         self.highest = self.highest.max(size);
+    }
+
+    /// What another machine needs to go on with it.
+    fn to_numbers(&self) -> Vec<f64> {
+        let sums = [self.value, self.size, self.tilt];
+        let sums = sums.into_iter().flat_map(Sum::to_numbers);
+        let rest = [
+            f64::from(u8::from(self.forbidden)),
+            self.terms,
+            self.highest,
+        ];
+        let cols = self.cols.iter().flat_map(|g| [g.high, g.low]);
+        sums.chain(rest).chain(cols).collect()
+    }
+
+    fn from_numbers(numbers: &[f64]) -> Self {
+        let (own, cols) = numbers.split_at(numbers.len().min(9));
+        let at = |i: usize| own.get(i).copied().unwrap_or(f64::NAN);
+        let sum = |i: usize| Sum::from_numbers(&own[i.min(own.len())..]);
+        let (pairs, _) = cols.as_chunks::<2>();
+        Self {
+            value: sum(0),
+            size: sum(2),
+            tilt: sum(4),
+            forbidden: at(6) > 0.0,
+            terms: at(7),
+            highest: at(8),
+            cols: pairs
+                .iter()
+                .map(|&[high, low]| Double { high, low })
+                .collect(),
+        }
     }
 
     fn merge(&mut self, part: Self) {
@@ -273,9 +373,9 @@ impl Transform {
         both.for_each(|(g, p)| *g = g.min(p));
     }
 
-    fn finish(mut self, wanted: &[f64]) -> Dual {
+    fn finish(mut self, demands: &[f64]) -> Dual {
         let cols = core::mem::take(&mut self.cols);
-        for (&w, g) in wanted.iter().zip(cols).filter(|(w, _)| **w > 0.0) {
+        for (&w, g) in demands.iter().zip(cols).filter(|(w, _)| **w > 0.0) {
             self.add(w, g);
             self.tilt.add(-w);
         }
@@ -333,10 +433,17 @@ impl PartialSums {
     }
 
     /// A row of this mass: its costs and its plan, slack column last.
-    fn row(&mut self, mass: f64, costs: &[f64], plan: &[f64], columns: &Columns, prices: &[f64]) {
+    fn row(&mut self, mass: f64, line: &Line<'_>, plan: &[f64], columns: &Columns, prices: &[f64]) {
+        self.entries(mass, line, plan, columns);
+        self.dual.row(mass, line, prices);
+    }
+
+    /// What a row adds to the bounds from above: its plan in the columns of a line, which has all that carry its mass or lack some.
+    fn entries(&mut self, mass: f64, line: &Line<'_>, plan: &[f64], columns: &Columns) {
         let (mut given, mut moved) = (Sum::default(), Sum::default());
-        for ((&p, &c), &scale) in plan.iter().zip(costs).zip(&columns.scale) {
+        for (&p, (j, c)) in plan.iter().zip(line.entries()) {
             if p > 0.0 {
+                let scale = columns.scale[j];
                 let price = p * scale * c;
                 if columns.few {
                     self.objective.add_product(p, c);
@@ -363,11 +470,18 @@ impl PartialSums {
         let left = -moved.value();
         if left > DEFICIT * mass && columns.short > 0.0 {
             let mut price = Sum::default();
-            let lacking = columns.missing.iter().zip(costs);
-            lacking
-                .filter(|(m, _)| **m > 0.0)
-                .for_each(|(m, c)| price.add(m * c));
-            let unit = price.value() / columns.short;
+            let lacking = line.entries().map(|(j, c)| (columns.missing[j], c));
+            let mut open = 0;
+            for (missing, c) in lacking.filter(|(m, _)| *m > 0.0) {
+                price.add(missing * c);
+                open += 1;
+            }
+            // What is missing in a column that the row may not use has no price.
+            let unit = if open < columns.lacking {
+                f64::INFINITY
+            } else {
+                price.value() / columns.short
+            };
             if unit.is_finite() {
                 self.dearest_filled = self.dearest_filled.max(unit.abs());
             }
@@ -379,7 +493,44 @@ impl PartialSums {
             self.loose.add(left.abs());
         }
         self.rows.push(mass - left.max(0.0));
-        self.dual.row(mass, costs, prices);
+    }
+
+    /// What another machine needs to go on with it; rows stay where they are.
+    fn to_numbers(&self) -> Vec<f64> {
+        let sums = [
+            self.objective,
+            self.feasible,
+            self.scaled,
+            self.scaled_size,
+            self.filled_size,
+            self.filled,
+            self.loose,
+            self.mass,
+        ];
+        let sums = sums.into_iter().flat_map(Sum::to_numbers);
+        let rest = [self.dearest, self.dearest_filled, self.row_error];
+        sums.chain(rest).chain(self.dual.to_numbers()).collect()
+    }
+
+    fn from_numbers(numbers: &[f64]) -> Self {
+        let (own, dual) = numbers.split_at(numbers.len().min(19));
+        let at = |i: usize| own.get(i).copied().unwrap_or(f64::NAN);
+        let sum = |i: usize| Sum::from_numbers(&own[(2 * i).min(own.len())..]);
+        Self {
+            objective: sum(0),
+            feasible: sum(1),
+            scaled: sum(2),
+            scaled_size: sum(3),
+            filled_size: sum(4),
+            filled: sum(5),
+            loose: sum(6),
+            mass: sum(7),
+            dearest: at(16),
+            dearest_filled: at(17),
+            row_error: at(18),
+            rows: Vec::new(),
+            dual: Transform::from_numbers(dual),
+        }
     }
 
     fn merge(&mut self, part: Self) {
@@ -419,7 +570,14 @@ pub(crate) fn certify<T: Real, C: Cost<T>>(
         potentials,
         shape,
     };
-    evaluator.certify()
+    // Without its team a member knows nothing of the whole.
+    evaluator.certify().unwrap_or(Certificate {
+        primal: f64::INFINITY,
+        dual: f64::NEG_INFINITY,
+        objective: f64::NAN,
+        violation: f64::NAN,
+        mass: f64::NAN,
+    })
 }
 
 struct Evaluator<'a, T, C> {
@@ -430,39 +588,95 @@ struct Evaluator<'a, T, C> {
 
 impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
     /// Visits rows with their costs and plan, slack column last in both.
-    fn visit(&self, rows: Range<usize>, mut each: impl FnMut(usize, &[f64], &[f64])) {
+    fn visit(&self, rows: Range<usize>, mut each: impl FnMut(usize, &Line<'_>, &[f64])) {
+        let plan = Plan::new(self.problem, self.potentials, self.shape);
+        if let Some(pairs) = self.problem.cost().pairs() {
+            let (mut room, mut row) = (Vec::new(), Vec::new());
+            self.visit_listed(pairs, rows, |i, line| {
+                let kept = plan.write_listed(i, pairs.row(i), &mut room, &mut row);
+                row.push(kept);
+                each(i, line, &row);
+            });
+            return;
+        }
         let k = self.problem.cols();
         let mut narrow = vec![T::zero(); k];
         let (mut costs, mut row) = (vec![0.0; k + 1], vec![0.0; k + 1]);
         costs[k] = self.problem.marginals().slack().col_cost;
-        let plan = Plan::new(self.problem, self.potentials, self.shape);
         for i in rows {
             self.problem.cost().fill(i..i + 1, &mut narrow);
             row[k] = plan.write_row_with(i, &narrow, &mut row[..k]);
             for (wide, c) in costs.iter_mut().zip(&narrow) {
                 *wide = c.widen();
             }
-            each(i, &costs, &row);
+            each(i, &Line::whole(&costs), &row);
         }
     }
 
-    fn certify(&self) -> Certificate {
+    /// Visits the named costs of rows, slack last.
+    fn visit_listed(
+        &self,
+        pairs: Pairs<'_, T>,
+        rows: Range<usize>,
+        mut each: impl FnMut(usize, &Line<'_>),
+    ) {
+        let (mut cols, mut costs) = (Vec::new(), Vec::new());
+        for i in rows {
+            let listed = pairs.row(i);
+            cols.clear();
+            cols.extend(listed.0.iter().map(|&j| j as usize));
+            cols.push(self.problem.cols());
+            costs.clear();
+            costs.extend(listed.1.iter().map(|c| c.widen()));
+            costs.push(self.problem.marginals().slack().col_cost);
+            let line = Line {
+                cols: Some(&cols),
+                costs: &costs,
+            };
+            each(i, &line);
+        }
+    }
+
+    /// Adds up what nodes of the tree over the rows come to, those of other members included.
+    fn fold<R: Send>(
+        &self,
+        leaf: impl Fn(Range<usize>) -> R + Sync,
+        merge: impl Fn(&mut R, R) + Sync,
+        to: impl Fn(&R) -> Vec<f64>,
+        from: impl Fn(&[f64]) -> R,
+    ) -> Result<(R, Option<R>), Error> {
+        let (n, k) = (self.problem.rows(), line_length(self.problem.cost()));
+        let leaf = |rows, ()| leaf(rows);
+        let own = fold(0..n, k, is_split, (), &leaf, &merge);
+        let Some(shard) = self.problem.cost().shard() else {
+            return Ok((own, None));
+        };
+        let all = shard.gather(Ok(to(&own)))?;
+        let all = all.iter().map(|numbers| from(numbers)).collect();
+        match shard.fold(all, &merge) {
+            Some(all) => Ok((all, Some(own))),
+            None => Ok((own, None)),
+        }
+    }
+
+    fn certify(&self) -> Result<Certificate, Error> {
         let k = self.problem.cols();
         let m = self.problem.marginals();
         let mut slack_row = vec![0.0; k + 1];
-        let columns = self.columns(&mut slack_row);
-        let prices = self.prices(&columns.wanted);
-        let mut t = self.tally(&columns, &prices);
+        let columns = self.columns(&mut slack_row)?;
+        let prices = self.prices(&columns.demands);
+        let mut t = self.tally(&columns, &prices)?;
         let slack = m.slack();
         let mut slack_costs = vec![slack.row_cost; k];
         slack_costs.push(slack.corner_cost);
-        t.row(slack.row, &slack_costs, &slack_row, &columns, &prices);
+        let slack_line = Line::whole(&slack_costs);
+        t.row(slack.row, &slack_line, &slack_row, &columns, &prices);
 
-        let mut dual = t.dual.clone().finish(&columns.wanted);
+        let mut dual = t.dual.clone().finish(&columns.demands);
         let size = t.scaled_size.value();
         let scale = size.max(dual.value.abs());
-        if !(f64::EPSILON * dual.size <= BLIND * scale) {
-            let other = self.at_rest(&slack_costs, &columns.wanted);
+        if !(f64::EPSILON * dual.size <= BLIND_SHARE * scale) {
+            let other = self.cold_start(&slack_line, &columns.demands)?;
             if other.bound() > dual.bound() {
                 dual = other;
             }
@@ -477,14 +691,31 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
             loose += LOOSE * m.total();
         }
         // Filled in where it is forbidden, or where somebody wrote a large number for that.
-        if !(filled_size <= DEAR * size) {
+        let is_dear = t.dearest_filled > DEAR_UNIT * t.dearest && filled_size > DEAR_SHARE * size;
+        let is_dear = is_dear || !(filled_size <= DEAR_REPAIR * size);
+        // A team repairs what it can send round, and leaves the bound open where it cannot.
+        let whole = match is_dear {
+            true => Whole::gather(self.problem, "repairing a plan").ok(),
+            false => None,
+        };
+        if let Some(whole) = whole {
+            if let Some(shard) = self.problem.cost().shard() {
+                let slack = t.rows.pop();
+                t.rows = shard.gather(Ok(t.rows))?.concat();
+                t.rows.extend(slack);
+            }
             let cols = columns.scaled();
             let plan = Deficient {
                 price: t.scaled.value(),
                 rows: &t.rows,
                 cols: &cols,
+                entries: self.scaled_entries(&columns.scale),
             };
-            if let Some(repaired) = T::repair(&self.problem.erased(), &plan)
+            let repaired = match &whole {
+                None => T::repair(&self.problem.erased(), &plan),
+                Some(whole) => T::repair(&whole.problem()?.erased(), &plan),
+            };
+            if let Some(repaired) = repaired
                 && !(repaired.price >= primal)
             {
                 filled_size = (repaired.price - plan.price).abs();
@@ -492,60 +723,87 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                 dearest = t.dearest.max(repaired.dearest);
             }
         }
+        let rows = whole_rows(self.problem.cost());
         let rounding = if columns.few && filled_size == 0.0 {
-            BOUND * primal.abs() + f64::EPSILON * f64::EPSILON * size * (m.rows().len() + k) as f64
+            BOUND * primal.abs() + f64::EPSILON * f64::EPSILON * size * (rows + k) as f64
         } else {
             PRIMAL * (size + filled_size)
         };
         // What is loose may have to take the place of others to get where it belongs.
         let unit = 2.0 * dearest.max(dual.highest);
         let least = if size > 0.0 {
-            SUBNORMAL * (m.rows().len() * k) as f64
+            SUBNORMAL * (rows * k) as f64
         } else {
             0.0
         };
-        Certificate {
+        Ok(Certificate {
             primal: primal + (rounding + unit * loose + least),
             dual: dual.bound(),
             objective: t.objective.value(),
             violation: (columns.violation() + t.row_error) / m.total(),
             mass: t.mass.value(),
+        })
+    }
+
+    /// Entries of the scaled plan, where they are few and all there is.
+    fn scaled_entries(&self, scale: &[f64]) -> Vec<(usize, usize, f64)> {
+        let slack = self.problem.marginals().slack();
+        if self.problem.cost().pairs().is_none() || slack.row > 0.0 || slack.col > 0.0 {
+            return Vec::new();
         }
+        let plan = Plan::new(self.problem, self.potentials, self.shape);
+        let entries = plan.entries(0.0).into_iter();
+        entries
+            .map(|e| (e.row, e.col, e.mass * scale[e.col]))
+            .collect()
     }
 
     /// First pass: column sums, the slack row, which is written out, on top.
-    fn columns(&self, slack_row: &mut [f64]) -> Columns {
-        let (n, k) = (self.problem.rows(), self.problem.cols());
+    fn columns(&self, slack_row: &mut [f64]) -> Result<Columns, Error> {
+        let k = self.problem.cols();
         let m = self.problem.marginals();
-        let mut sums = vec![Sum::default(); k + 1];
-        for part in map_ranges(n, tile_rows(n, k), |rows| {
+        let plan = Plan::new(self.problem, self.potentials, self.shape);
+        let leaf = |rows: Range<usize>| {
             let mut part = vec![Sum::default(); k + 1];
-            self.visit(rows, |_, _, row| {
-                part.iter_mut().zip(row).for_each(|(s, &p)| s.add(p));
+            if let Representation::Sparse(sparse) = self.shape {
+                for i in rows {
+                    sparse.row(i).for_each(|(j, p)| part[j].add(p));
+                    part[k].add(plan.kept_back(i, sparse.row(i).map(|e| e.1).sum()));
+                }
+                return part;
+            }
+            self.visit(rows, |_, line, row| {
+                for (at, &p) in row.iter().enumerate() {
+                    part[line.col(at)].add(p);
+                }
             });
             part
-        }) {
-            sums.iter_mut().zip(part).for_each(|(s, p)| s.merge(p));
-        }
+        };
+        let merge = |all: &mut Vec<Sum>, more: Vec<Sum>| {
+            all.iter_mut().zip(more).for_each(|(s, p)| s.merge(p));
+        };
+        let to = |sums: &Vec<Sum>| sums.iter().flat_map(|s| s.to_numbers()).collect();
+        let from = |numbers: &[f64]| numbers.chunks_exact(2).map(Sum::from_numbers).collect();
+        let mut sums = self.fold(leaf, merge, to, from)?.0;
         let real: Vec<f64> = sums.iter().map(|s| s.value()).collect();
         self.slack_row(&real, slack_row);
         let more = sums.iter_mut().zip(&*slack_row);
         more.for_each(|(s, &p)| s.add(p));
-        let mut wanted = m.cols().to_vec();
-        wanted.push(m.slack().col);
-        Columns::new(
+        let mut demands = m.cols().to_vec();
+        demands.push(m.slack().col);
+        Ok(Columns::new(
             sums,
-            wanted,
+            demands,
             matches!(self.shape, Representation::Sparse(_)),
-        )
+        ))
     }
 
     /// Column prices, slack last, with their mean at zero: the value is a difference of two sums, best kept small.
-    fn prices(&self, wanted: &[f64]) -> Vec<f64> {
+    fn prices(&self, demands: &[f64]) -> Vec<f64> {
         let mut prices = self.potentials.cols.clone();
         prices.push(self.potentials.slack_col);
-        let total: f64 = wanted.iter().sum();
-        let priced = prices.iter().zip(wanted);
+        let total: f64 = demands.iter().sum();
+        let priced = prices.iter().zip(demands);
         let priced = priced.filter(|(g, w)| g.is_finite() && **w > 0.0);
         let centre: f64 = priced.map(|(g, w)| g * (w / total)).sum();
         if centre.is_finite() {
@@ -554,31 +812,96 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
         prices
     }
 
+    /// The second pass over the entries of a sparse plan between points; `None` where boxes say nothing about these.
+    fn tally_points(
+        &self,
+        sparse: &SparseRows,
+        columns: &Columns,
+        prices: &[f64],
+    ) -> Option<PartialSums> {
+        let (k, cost, m) = (
+            self.problem.cols(),
+            self.problem.cost(),
+            self.problem.marginals(),
+        );
+        let slack_cost = m.slack().col_cost;
+        let near = Nearby::new(cost)?;
+        let mut t = PartialSums::new(0);
+        t.dual = Transform::of_points(&near, m.rows(), prices, slack_cost)?;
+        let lacking = (0..k).filter(|&j| columns.missing[j] > 0.0);
+        let lacking: Vec<usize> = lacking.collect();
+        let plan = Plan::new(self.problem, self.potentials, self.shape);
+        let (mut cols, mut costs, mut row) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, &mass) in m.rows().iter().enumerate() {
+            cols.clear();
+            row.clear();
+            for (j, p) in sparse.row(i) {
+                cols.push(j);
+                row.push(p);
+                t.mass.add(p);
+            }
+            let kept = plan.kept_back(i, row.iter().sum());
+            let carrying = cols.len();
+            for &j in &lacking {
+                if !cols[..carrying].contains(&j) {
+                    cols.push(j);
+                    row.push(0.0);
+                }
+            }
+            costs.clear();
+            costs.extend(cols.iter().map(|&j| cost.at(i, j).widen()));
+            cols.push(k);
+            costs.push(slack_cost);
+            row.push(kept);
+            let line = Line {
+                cols: Some(&cols),
+                costs: &costs,
+            };
+            t.entries(mass, &line, &row, columns);
+        }
+        Some(t)
+    }
+
     /// Second pass: costs of the plan, of its scaled version and of the filling; the potentials made feasible.
-    fn tally(&self, columns: &Columns, prices: &[f64]) -> PartialSums {
-        let (n, k) = (self.problem.rows(), self.problem.cols());
+    fn tally(&self, columns: &Columns, prices: &[f64]) -> Result<PartialSums, Error> {
+        let k = self.problem.cols();
+        if let Representation::Sparse(sparse) = self.shape
+            && let Some(t) = self.tally_points(sparse, columns, prices)
+        {
+            return Ok(t);
+        }
         let masses = self.problem.marginals().rows();
-        let parts = map_ranges(n, tile_rows(n, k), |rows| {
+        let leaf = |rows| {
             let mut t = PartialSums::new(k + 1);
-            self.visit(rows, |i, costs, row| {
-                t.row(masses[i], costs, row, columns, prices);
-                row[..k].iter().for_each(|&p| t.mass.add(p));
+            self.visit(rows, |i, line, row| {
+                t.row(masses[i], line, row, columns, prices);
+                let real = &row[..row.len() - 1];
+                real.iter().for_each(|&p| t.mass.add(p));
             });
             t
-        });
-        let mut t = PartialSums::new(k + 1);
-        parts.into_iter().for_each(|part| t.merge(part));
-        t
+        };
+        let (to, from) = (PartialSums::to_numbers, PartialSums::from_numbers);
+        let (mut t, own) = self.fold(leaf, PartialSums::merge, to, from)?;
+        if let Some(own) = own {
+            t.rows = own.rows;
+        }
+        Ok(t)
     }
 
     /// The lower bound at prices of zero.
-    fn at_rest(&self, slack_costs: &[f64], wanted: &[f64]) -> Dual {
-        let (n, k) = (self.problem.rows(), self.problem.cols());
+    fn cold_start(&self, slack_line: &Line<'_>, demands: &[f64]) -> Result<Dual, Error> {
+        let k = self.problem.cols();
         let (m, cost) = (self.problem.marginals(), self.problem.cost());
         let price = |w: &f64| if *w > 0.0 { 0.0 } else { f64::NEG_INFINITY };
-        let prices: Vec<f64> = wanted.iter().map(price).collect();
-        let parts = map_ranges(n, tile_rows(n, k), |rows| {
+        let prices: Vec<f64> = demands.iter().map(price).collect();
+        let leaf = |rows: Range<usize>| {
             let mut part = Transform::new(k + 1);
+            if let Some(pairs) = cost.pairs() {
+                self.visit_listed(pairs, rows, |i, line| {
+                    part.row(m.rows()[i], line, &prices);
+                });
+                return part;
+            }
             let (mut narrow, mut costs) = (vec![T::zero(); k], vec![0.0; k + 1]);
             costs[k] = m.slack().col_cost;
             for i in rows {
@@ -586,14 +909,14 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
                 for (wide, c) in costs.iter_mut().zip(&narrow) {
                     *wide = c.widen();
                 }
-                part.row(m.rows()[i], &costs, &prices);
+                part.row(m.rows()[i], &Line::whole(&costs), &prices);
             }
             part
-        });
-        let mut all = Transform::new(k + 1);
-        parts.into_iter().for_each(|part| all.merge(part));
-        all.row(m.slack().row, slack_costs, &prices);
-        all.finish(wanted)
+        };
+        let (to, from) = (Transform::to_numbers, Transform::from_numbers);
+        let mut all = self.fold(leaf, Transform::merge, to, from)?.0;
+        all.row(m.slack().row, slack_line, &prices);
+        Ok(all.finish(demands))
     }
 
     /// The slack row of the plan, corner last. A sparse plan does not store it: it is what the columns are short of.
@@ -631,7 +954,11 @@ impl<T: Real, C: Cost<T>> Evaluator<'_, T, C> {
 }
 
 /// Filling up that costs more than this many times the whole plan is worth a better way.
-const DEAR: f64 = 10.0;
+const DEAR_REPAIR: f64 = 10.0;
+
+/// So is one at a price a unit this many times what anybody pays, where it is more than this share of the whole.
+const DEAR_UNIT: f64 = 1e3;
+const DEAR_SHARE: f64 = 1e-3;
 
 /// A lower bound that rounding may have moved by more than this share of the costs is worth a second look.
-const BLIND: f64 = 1e-10;
+const BLIND_SHARE: f64 = 1e-10;

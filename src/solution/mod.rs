@@ -2,6 +2,7 @@
 
 pub(crate) mod certificate;
 mod grid;
+mod nearby;
 pub(crate) mod operator;
 pub(crate) mod owned;
 pub(crate) mod penalised;
@@ -9,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod potentials;
 pub(crate) mod start;
 
+use core::ops::Range;
 use std::sync::OnceLock;
 
 use crate::solution::certificate::Certificate;
@@ -91,6 +93,29 @@ pub struct Answer {
     status: Status,
     iterations: usize,
     violation: Option<f64>,
+}
+
+impl Answer {
+    /// The answer for costs that are dearer by these amounts, row by row and column by column.
+    pub(crate) fn raised(mut self, rows: &[f64], cols: &[f64]) -> Self {
+        let raise = |prices: &mut [f64], by: &[f64]| {
+            prices.iter_mut().zip(by).for_each(|(p, by)| *p += by);
+        };
+        raise(&mut self.potentials.rows, rows);
+        raise(&mut self.potentials.cols, cols);
+        self
+    }
+
+    /// What it says of some of the rows.
+    pub(crate) fn of_rows(mut self, rows: Range<usize>) -> Self {
+        if !self.potentials.rows.is_empty() {
+            self.potentials.rows = self.potentials.rows[rows.clone()].to_vec();
+        }
+        if let Representation::Sparse(sparse) = &mut self.shape {
+            *sparse = sparse.part(rows);
+        }
+        self
+    }
 }
 
 impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
@@ -286,6 +311,63 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
     }
 
+    /// An answer that was written down before, to the problem it was found for: its potentials and, of an exact one (`epsilon` of
+    /// zero), the entries of its plan. What is not kept follows from the costs, as ever; nothing is taken on trust but the status.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for potentials of another shape, [`Error::Start`] where one is NaN or +∞, [`Error::Index`] for an entry
+    /// outside the plan, [`Error::Option`] for an `epsilon` that is none.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Entropic, Marginals, Problem, Solution};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let found = Entropic::new(0.05).solve(&problem)?;
+    /// let again = Solution::restored(&problem, found.potentials().clone(), 0.05, &[], found.status(), 3)?;
+    /// assert_eq!(again.plan().to_dense(), found.plan().to_dense());
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn restored(
+        problem: &'p Problem<T, C>,
+        potentials: Potentials,
+        epsilon: f64,
+        entries: &[plan::Entry],
+        status: Status,
+        iterations: usize,
+    ) -> Result<Self, Error> {
+        let (rows, cols) = (problem.rows(), problem.cols());
+        start::columns(&potentials, problem.marginals())?;
+        let shape = if epsilon > 0.0 && epsilon.is_finite() {
+            Representation::Gibbs { epsilon, lift: 0.0 }
+        } else if epsilon == 0.0 {
+            if potentials.rows.len() != rows {
+                return Err(Error::Length {
+                    what: "row potentials",
+                    expected: rows,
+                    found: potentials.rows.len(),
+                });
+            }
+            let outside = |index: usize, len: usize, what| {
+                (index >= len).then_some(Error::Index { what, index, len })
+            };
+            for e in entries {
+                let wrong = outside(e.row, rows, "row").or(outside(e.col, cols, "column"));
+                wrong.map_or(Ok(()), Err)?;
+            }
+            let entries = entries.iter().map(|e| (e.row, e.col, e.mass)).collect();
+            Representation::Sparse(plan::SparseRows::new(rows, entries))
+        } else {
+            return Err(Error::Option {
+                name: "epsilon",
+                value: epsilon,
+                expected: "a number above zero, or zero for an exact answer",
+            });
+        };
+        Ok(Self::new(
+            problem, potentials, shape, status, iterations, None,
+        ))
+    }
+
     /// The transport plan.
     #[must_use]
     pub fn plan(&self) -> Plan<'_, T, C> {
@@ -328,6 +410,12 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
                 Some("allow more iterations, or go on from its potentials")
             }
             (Status::IterationLimit, Representation::Gibbs { epsilon, .. }) => {
+                // Asked of some rows of all members, who may not all ask.
+                if self.problem.cost().shard().is_some() {
+                    return Some(
+                        "allow more iterations or a larger epsilon, or go on from its potentials",
+                    );
+                }
                 let spread = T::spread(&self.problem.erased(), *epsilon);
                 Some(if spread > 300.0 * epsilon {
                     "epsilon is far below the spread of the costs: `Entropic` anneals it by itself, `Epsilon::Annealed` \
@@ -351,7 +439,8 @@ impl<'p, T: Real, C: Cost<T>> Solution<'p, T, C> {
         }
     }
 
-    /// Bounds on the optimum and the true error. Two passes over the cost when first asked for.
+    /// Bounds on the optimum and the true error. Two passes over the cost when first asked for; where a [team](crate::team) holds the
+    /// rows, all members ask.
     #[must_use]
     pub fn certificate(&self) -> &Certificate {
         self.certificate

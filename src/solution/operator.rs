@@ -8,150 +8,207 @@
 //! depend on the shape only and are folded in order: the same bits for any number of threads.
 
 use core::ops::Range;
+use std::borrow::Cow;
 
 use super::plan::{Entry, Plan, Representation, SparseRows};
+use crate::kernel::dispatch::dispatch;
 use crate::kernel::lanes::{LANES, Lanes};
 use crate::kernel::tiles::{map_ranges, tile_rows};
 use crate::problem::Erased;
 use crate::sweep::gibbs::GibbsRows;
 use crate::{Cost, Error, Potentials, Real};
 
+/// What a plan was multiplied with, and its sums.
+pub(crate) struct Products {
+    /// P·Y; empty where it was not asked for.
+    pub(crate) rows: Vec<f64>,
+    /// Pᵀ·X; empty where it was not asked for, as are the sums of the columns.
+    pub(crate) cols: Vec<f64>,
+    pub(crate) row_sums: Vec<f64>,
+    pub(crate) col_sums: Vec<f64>,
+    /// ln Z of each row of an entropic plan; −∞ for one that carries nothing, NaN where entries were listed.
+    pub(crate) log_sums: Vec<f64>,
+}
+
+impl Products {
+    fn nothing(rows: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            cols: Vec::new(),
+            row_sums: vec![0.0; rows],
+            col_sums: Vec::new(),
+            log_sums: vec![f64::NEG_INFINITY; rows],
+        }
+    }
+
+    /// Of a plan that is few entries.
+    fn of_entries(
+        entries: impl Iterator<Item = (usize, usize, f64)>,
+        (n, k): (usize, usize),
+        x: Option<&[f64]>,
+        y: Option<&[f64]>,
+        d: usize,
+    ) -> Self {
+        let mut all = Self::nothing(n);
+        all.log_sums = vec![f64::NAN; n];
+        all.rows = vec![0.0; if y.is_some() { n * d } else { 0 }];
+        all.cols = vec![
+            0.0;
+            if x.is_some_and(|x| !x.is_empty()) {
+                k * d
+            } else {
+                0
+            }
+        ];
+        all.col_sums = vec![0.0; k];
+        let add = |out: &mut [f64], numbers: &[f64], p: f64| {
+            let both = out.iter_mut().zip(numbers);
+            both.for_each(|(o, v)| *o += p * v);
+        };
+        for (i, j, p) in entries {
+            all.row_sums[i] += p;
+            all.col_sums[j] += p;
+            if let Some(y) = y {
+                add(&mut all.rows[i * d..][..d], &y[j * d..][..d], p);
+            }
+            if let Some(x) = x.filter(|x| !x.is_empty()) {
+                add(&mut all.cols[j * d..][..d], &x[i * d..][..d], p);
+            }
+        }
+        all
+    }
+}
+
 /// A plan as something to multiply with.
 pub(crate) struct Operator<'a, T> {
     problem: &'a Erased<'a, T>,
-    shape: &'a Representation,
-    rows: Option<GibbsRows>,
+    form: Form<'a>,
+}
+
+/// What rows of a plan are made from.
+enum Form<'a> {
+    /// The few entries there are.
+    Listed(Cow<'a, SparseRows>),
+    /// Potentials and costs.
+    Gibbs(GibbsRows),
 }
 
 impl<'a, T: Real> Operator<'a, T> {
     pub(crate) fn new(
         problem: &'a Erased<'a, T>,
-        potentials: &Potentials,
+        potentials: &'a Potentials,
         shape: &'a Representation,
     ) -> Self {
-        let rows = match shape {
-            Representation::Sparse(_) => None,
-            Representation::Gibbs { epsilon, lift } => {
+        let listed = Plan::new(problem, potentials, shape).listed();
+        let form = match (listed, shape) {
+            (Some(listed), _) => Form::Listed(listed),
+            (None, Representation::Sparse(sparse)) => Form::Listed(Cow::Borrowed(sparse)),
+            (None, Representation::Gibbs { epsilon, lift }) => {
                 let marginals = problem.marginals();
                 let point = potentials.dual_point(*epsilon, marginals.slack());
-                Some(GibbsRows::new(&point, marginals.row_law().lifted(*lift)))
+                Form::Gibbs(GibbsRows::new(&point, marginals.row_law().lifted(*lift)))
             }
         };
-        Self {
-            problem,
-            shape,
-            rows,
-        }
+        Self { problem, form }
     }
 
     fn tile(&self) -> usize {
         tile_rows(self.problem.rows(), self.problem.cols())
     }
 
-    /// Visits rows of the plan that carry mass.
-    fn visit(&self, rows: Range<usize>, mut each: impl FnMut(usize, &[f64])) {
+    /// Visits rows of the plan that carry mass, with their ln Z where they have one.
+    fn visit(&self, rows: Range<usize>, mut each: impl FnMut(usize, &[f64], f64)) {
         let k = self.problem.cols();
         let (mut costs, mut row) = (vec![T::zero(); k], vec![0.0; k]);
         let masses = self.problem.marginals().rows();
         for i in rows {
-            match (&self.rows, self.shape) {
-                (Some(gibbs), _) => {
+            match &self.form {
+                Form::Gibbs(gibbs) => {
                     let costs = crate::cost::lend_row(self.problem.cost(), i, &mut costs);
-                    if gibbs.write(masses[i], costs, &mut row) > f64::NEG_INFINITY {
-                        each(i, &row);
+                    let log_sum = gibbs.write(masses[i], costs, &mut row);
+                    if log_sum > f64::NEG_INFINITY {
+                        each(i, &row, log_sum);
                     }
                 }
-                (None, Representation::Sparse(sparse)) => {
+                Form::Listed(listed) => {
                     row.fill(0.0);
-                    sparse.row(i).for_each(|(j, p)| row[j] += p);
-                    each(i, &row);
+                    listed.row(i).for_each(|(j, p)| row[j] += p);
+                    each(i, &row, f64::NAN);
                 }
-                (None, Representation::Gibbs { .. }) => {}
             }
         }
     }
 
     /// Entries of a sparse plan; `None` for a dense one.
     fn sparse(&self) -> Option<impl Iterator<Item = (usize, usize, f64)> + '_> {
-        match self.shape {
-            Representation::Sparse(sparse) => Some(
-                (0..self.problem.rows()).flat_map(|i| sparse.row(i).map(move |(j, p)| (i, j, p))),
+        match &self.form {
+            Form::Listed(listed) => Some(
+                (0..self.problem.rows()).flat_map(|i| listed.row(i).map(move |(j, p)| (i, j, p))),
             ),
-            Representation::Gibbs { .. } => None,
+            Form::Gibbs(_) => None,
         }
     }
 
     /// P·Y and the sums of the rows, `y` having `d` numbers a column.
     pub(crate) fn times(&self, y: &[f64], d: usize) -> (Vec<f64>, Vec<f64>) {
-        let (n, k) = (self.problem.rows(), self.problem.cols());
-        if let Some(entries) = self.sparse() {
-            let (mut out, mut sums) = (vec![0.0; n * d], vec![0.0; n]);
-            for (i, j, p) in entries {
-                sums[i] += p;
-                let both = out[i * d..][..d].iter_mut().zip(&y[j * d..][..d]);
-                both.for_each(|(o, y)| *o += p * y);
-            }
-            return (out, sums);
-        }
-        let by_coordinate = by_coordinate(y, d, k);
-        let tiles = map_ranges(n, self.tile(), |rows| {
-            let (mut out, mut sums) = (vec![0.0; rows.len() * d], vec![0.0; rows.len()]);
-            let first = rows.start;
-            self.visit(rows, |i, row| {
-                let at = i - first;
-                sums[at] = total(row);
-                for (o, y) in out[at * d..][..d]
-                    .iter_mut()
-                    .zip(by_coordinate.chunks_exact(k))
-                {
-                    *o = dot(row, y);
-                }
-            });
-            (out, sums)
-        });
-        let (mut out, mut sums) = (Vec::with_capacity(n * d), Vec::with_capacity(n));
-        for (part, part_sums) in tiles {
-            out.extend(part);
-            sums.extend(part_sums);
-        }
-        (out, sums)
+        let products = self.products(None, Some(y), d);
+        (products.rows, products.row_sums)
     }
 
     /// Pᵀ·X and the sums of the columns, `x` having `d` numbers a row.
     pub(crate) fn transposed_times(&self, x: &[f64], d: usize) -> (Vec<f64>, Vec<f64>) {
+        let products = self.products(Some(x), None, d);
+        (products.cols, products.col_sums)
+    }
+
+    /// Both in one pass, or the one that is asked for: a row of the plan is dearer to work out than to use. An empty `x` asks for the
+    /// sums of the columns alone.
+    pub(crate) fn products(&self, x: Option<&[f64]>, y: Option<&[f64]>, d: usize) -> Products {
         let (n, k) = (self.problem.rows(), self.problem.cols());
-        // Coordinate by coordinate, the sums last.
-        let mut lines = vec![0.0; (d + 1) * k];
         if let Some(entries) = self.sparse() {
-            for (i, j, p) in entries {
-                for (c, x) in x[i * d..][..d].iter().enumerate() {
-                    lines[c * k + j] += p * x;
+            return Products::of_entries(entries, (n, k), x, y, d);
+        }
+        let by_coordinate = by_coordinate(y.unwrap_or_default(), d, k);
+        let across = x.map(|x| if x.is_empty() { 0 } else { d });
+        let length = across.map_or(0, |d| (d + 1) * k);
+        let tiles = map_ranges(n, self.tile(), |rows| {
+            let (first, count) = (rows.start, rows.len());
+            let mut part = Products::nothing(count);
+            part.rows = vec![0.0; if y.is_some() { count * d } else { 0 }];
+            // Coordinate by coordinate, the sums last.
+            let mut lines = vec![0.0; length];
+            self.visit(rows, |i, row, log_sum| {
+                let at = i - first;
+                part.log_sums[at] = log_sum;
+                part.row_sums[at] = total(row);
+                if y.is_some() {
+                    let out = part.rows[at * d..][..d].iter_mut();
+                    out.zip(by_coordinate.chunks_exact(k))
+                        .for_each(|(o, y)| *o = dot(row, y));
                 }
-                lines[d * k + j] += p;
-            }
-        } else {
-            let tiles = map_ranges(n, self.tile(), |rows| {
-                let mut lines = vec![0.0; (d + 1) * k];
-                self.visit(rows, |i, row| {
+                if let Some((x, d)) = x.zip(across) {
                     let numbers = x[i * d..][..d].iter().copied().chain([1.0]);
-                    for (line, x) in lines.chunks_exact_mut(k).zip(numbers) {
-                        line.iter_mut().zip(row).for_each(|(o, p)| *o += p * x);
-                    }
-                });
-                lines
+                    let both = lines.chunks_exact_mut(k).zip(numbers);
+                    both.for_each(|(line, x)| add_scaled(row, x, line));
+                }
             });
-            for tile in tiles {
-                lines.iter_mut().zip(tile).for_each(|(o, t)| *o += t);
-            }
+            part.cols = lines;
+            part
+        });
+        let mut all = Products::nothing(0);
+        all.cols = vec![0.0; length];
+        for tile in tiles {
+            all.rows.extend(tile.rows);
+            all.row_sums.extend(tile.row_sums);
+            all.log_sums.extend(tile.log_sums);
+            let both = all.cols.iter_mut().zip(tile.cols);
+            both.for_each(|(o, t)| *o += t);
         }
-        let sums = lines.split_off(d * k);
-        let mut out = vec![0.0; d * k];
-        for (c, line) in lines.chunks_exact(k).enumerate() {
-            for (j, &v) in line.iter().enumerate() {
-                out[j * d + c] = v;
-            }
+        if let Some(d) = across {
+            all.col_sums = all.cols.split_off(d * k);
+            all.cols = by_point(&all.cols, d, k);
         }
-        (out, sums)
+        all
     }
 
     /// Runs over all rows in tiles and returns what each tile made of its own.
@@ -162,7 +219,7 @@ impl<'a, T: Real> Operator<'a, T> {
     ) -> Vec<R> {
         map_ranges(self.problem.rows(), self.tile(), |rows| {
             let mut made = begin();
-            self.visit(rows, |i, row| each(&mut made, i, row));
+            self.visit(rows, |i, row, _| each(&mut made, i, row));
             made
         })
     }
@@ -181,6 +238,15 @@ impl<'a, T: Real> Operator<'a, T> {
                 entries.truncate(count);
             }
         };
+        if let Some(entries) = self.sparse() {
+            let carrying = entries.filter(|e| e.2 > 0.0);
+            let mut all: Vec<Entry> = carrying
+                .map(|(row, col, mass)| Entry { row, col, mass })
+                .collect();
+            keep(&mut all);
+            all.sort_unstable_by(order);
+            return all;
+        }
         let room = count.saturating_mul(4).max(1024);
         let begin = || (Vec::<Entry>::new(), 0.0f64);
         let tiles = self.map_rows(begin, |(entries, least), row, line| {
@@ -215,24 +281,56 @@ fn by_coordinate(y: &[f64], d: usize, count: usize) -> Vec<f64> {
     out
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let (x, x_rest) = a.as_chunks::<LANES>();
-    let (y, y_rest) = b.as_chunks::<LANES>();
-    let mut chains = Lanes::splat(0.0);
-    for (x, y) in x.iter().zip(y) {
-        let products = Lanes::of(x).zip(Lanes::of(y), |a, b| a * b);
-        chains = chains.zip(products, |a, b| a + b);
+/// The other way round.
+fn by_point(lines: &[f64], d: usize, count: usize) -> Vec<f64> {
+    let mut out = vec![0.0; d * count];
+    for (c, line) in lines.chunks_exact(count.max(1)).enumerate() {
+        for (j, &v) in line.iter().enumerate() {
+            out[j * d + c] = v;
+        }
     }
-    chains.sum() + x_rest.iter().zip(y_rest).map(|(a, b)| a * b).sum::<f64>()
+    out
 }
 
-fn total(a: &[f64]) -> f64 {
-    let (x, rest) = a.as_chunks::<LANES>();
-    let mut chains = Lanes::splat(0.0);
-    for x in x {
-        chains = chains.zip(Lanes::of(x), |a, b| a + b);
+dispatch! {
+    fn dot<S: Real>(a: &[S], b: &[S]) -> S {
+        let (x, x_rest) = a.as_chunks::<LANES>();
+        let (y, y_rest) = b.as_chunks::<LANES>();
+        let mut chains = Lanes::splat(S::zero());
+        for (x, y) in x.iter().zip(y) {
+            let products = Lanes::of(x).zip(Lanes::of(y), |a, b| a * b);
+            chains = chains.zip(products, |a, b| a + b);
+        }
+        let mut rest = S::zero();
+        for (&a, &b) in x_rest.iter().zip(y_rest) {
+            rest += a * b;
+        }
+        chains.sum() + rest
     }
-    chains.sum() + rest.iter().sum::<f64>()
+}
+
+dispatch! {
+    fn total<S: Real>(a: &[S]) -> S {
+        let (x, x_rest) = a.as_chunks::<LANES>();
+        let mut chains = Lanes::splat(S::zero());
+        for x in x {
+            chains = chains.zip(Lanes::of(x), |a, b| a + b);
+        }
+        let mut rest = S::zero();
+        for &a in x_rest {
+            rest += a;
+        }
+        chains.sum() + rest
+    }
+}
+
+dispatch! {
+    /// Adds a row's entries, times a factor.
+    fn add_scaled<S: Real>(row: &[S], factor: S, out: &mut [S]) {
+        for (o, &p) in out.iter_mut().zip(row) {
+            *o += p * factor;
+        }
+    }
 }
 
 /// Whether there are `d` numbers for each of `count` lines.

@@ -9,13 +9,14 @@
 //! * **Upper bound**: a plan's own sums say what it pays; nothing has to be rounded to feasibility but exact columns, which are
 //!   scaled (rows that are exact are so by construction).
 //! * **Lower bound**: `φ_i = min_j (C_ij − ψ_j)`, then `ψ_j = min_i (C_ij − φ_i)`, cut to what TV allows, and the best constant moved
-//!   from one side to the other, which is closed form.
+//!   from one side to the other, which is closed form; or φ = 0 and `ψ_j = min_i C_ij` where that says more.
 //!
 //! Both are worked out in `f64` from the costs and moved outwards by what rounding may have done.
 
 use core::ops::Range;
 
 use super::plan::{Plan, Representation};
+use crate::kernel::exp::log_sum_exp;
 use crate::kernel::rounding::{PENALISED, Sum};
 use crate::kernel::tiles::{map_ranges, tile_rows};
 use crate::{Certificate, Cost, Marginals, Penalty, Potentials, Problem, Real};
@@ -237,14 +238,27 @@ impl<'a, T: Real, C: Cost<T>> Look<'a, T, C> {
         sums
     }
 
-    /// The value of the prices, and how large its terms are.
+    /// The value of the best prices at hand, and how large its terms are.
     fn dual(&self, sums: &Sums) -> (f64, f64) {
+        let found = self.worth(&sums.phi, &sums.psi, self.best_shift(sums));
+        // Where ε is far above τ, hard prices are many τ from soft ones: then free rows and the least costs of columns say more.
+        let least: Vec<f64> = sums.least.iter().map(|(cost, _)| *cost).collect();
+        let idle = self.worth(&vec![0.0; sums.phi.len()], &least, 0.0);
+        let bound = |(value, size): (f64, f64)| value - PENALISED * size;
+        if bound(found) >= bound(idle) {
+            found
+        } else {
+            idle
+        }
+    }
+
+    /// The value of feasible prices with a constant moved from the columns to the rows, and how large its terms are.
+    fn worth(&self, phi: &[f64], psi: &[f64], shift: f64) -> (f64, f64) {
         let marginals = self.problem.marginals();
-        let shift = self.best_shift(sums);
         let (mut value, mut size) = (Sum::default(), Sum::default());
         for (penalty, masses, prices, shift) in [
-            (marginals.row_penalty(), marginals.rows(), &sums.phi, shift),
-            (marginals.col_penalty(), marginals.cols(), &sums.psi, -shift),
+            (marginals.row_penalty(), marginals.rows(), phi, shift),
+            (marginals.col_penalty(), marginals.cols(), psi, -shift),
         ] {
             for (&mass, &price) in masses.iter().zip(prices).filter(|(m, _)| **m > 0.0) {
                 let price = price + shift;
@@ -275,9 +289,7 @@ impl<'a, T: Real, C: Cost<T>> Look<'a, T, C> {
                 _ => m.ln(),
             };
             let each = masses.iter().zip(prices).filter(|(m, _)| **m > 0.0);
-            let logs: Vec<f64> = each.map(|(&m, &p)| log(m, p)).collect();
-            let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            top + logs.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
+            log_sum_exp(each.map(|(&m, &p)| log(m, p)))
         };
         let rows = mass(marginals.row_penalty(), marginals.rows(), &sums.phi);
         let cols = mass(marginals.col_penalty(), marginals.cols(), &sums.psi);
@@ -299,10 +311,10 @@ impl<'a, T: Real, C: Cost<T>> Look<'a, T, C> {
         for ((&b, &g), &s) in columns.zip(&sums.col_sums) {
             if b > 0.0 && g > f64::NEG_INFINITY {
                 let log = s.ln();
-                let wanted = law.log_demand(*epsilon, b, g, log);
-                let wanted = if wanted == log { s } else { wanted.exp() };
-                off.add((s - wanted).abs());
-                scale.add(s.max(wanted));
+                let demand = law.log_demand(*epsilon, b, g, log);
+                let demand = if demand == log { s } else { demand.exp() };
+                off.add((s - demand).abs());
+                scale.add(s.max(demand));
             }
         }
         if off.value() == 0.0 {

@@ -4,8 +4,11 @@
 //! when asked for. A vertex of the polytope has at most n + m − 1 entries and is stored as such.
 
 use core::ops::Range;
+use std::borrow::Cow;
 
 use crate::kernel::rounding::{FORBIDDEN_SLACK, sum};
+use crate::kernel::tiles::{map_ranges, tile_rows};
+use crate::sweep::DualPoint;
 use crate::{Cost, Error, Potentials, Problem, Real};
 
 /// How a plan is represented.
@@ -44,6 +47,17 @@ impl SparseRows {
             starts,
             cols: entries.iter().map(|e| e.1).collect(),
             mass: entries.iter().map(|e| e.2).collect(),
+        }
+    }
+
+    /// Some of the rows.
+    pub(super) fn part(&self, rows: Range<usize>) -> Self {
+        let entries = self.starts[rows.start]..self.starts[rows.end];
+        let starts = &self.starts[rows.start..=rows.end];
+        Self {
+            starts: starts.iter().map(|s| s - entries.start).collect(),
+            cols: self.cols[entries.clone()].to_vec(),
+            mass: self.mass[entries].to_vec(),
         }
     }
 
@@ -140,12 +154,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                     row[j] = p;
                     given += p;
                 }
-                let slack = self.problem.marginals().slack();
-                if slack.col > 0.0 {
-                    unplaced(mass, given, mass, slack.col_cost)
-                } else {
-                    0.0
-                }
+                self.kept_back(i, given)
             }
             Representation::Gibbs { epsilon, lift } => {
                 let marginals = self.problem.marginals();
@@ -155,6 +164,82 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
                 point.row_under(&law, mass, costs, row).0
             }
         }
+    }
+
+    /// Writes the entries of row `i` in the columns that its cost names; returns the mass that goes to the slack column.
+    pub(crate) fn write_listed(
+        &self,
+        i: usize,
+        (cols, costs): (&[u32], &[T]),
+        room: &mut Vec<f64>,
+        row: &mut Vec<f64>,
+    ) -> f64 {
+        row.clear();
+        row.resize(cols.len(), 0.0);
+        let marginals = self.problem.marginals();
+        match self.shape {
+            Representation::Sparse(sparse) => {
+                let mut at = 0;
+                for (j, p) in sparse.row(i) {
+                    // Both are in order, and a plan has no mass elsewhere.
+                    at += cols[at..].partition_point(|&col| (col as usize) < j);
+                    if let Some(place) = row.get_mut(at) {
+                        *place = p;
+                    }
+                }
+                self.kept_back(i, row.iter().sum())
+            }
+            Representation::Gibbs { epsilon, lift } => {
+                room.clear();
+                room.extend(cols.iter().map(|&j| self.potentials.cols[j as usize]));
+                let point = self.potentials.dual_point(*epsilon, marginals.slack());
+                let point = DualPoint {
+                    cols: room,
+                    ..point
+                };
+                let law = marginals.row_law().lifted(*lift);
+                let costs = costs.iter().map(|c| c.widen());
+                point.row_under(&law, marginals.rows()[i], costs, row).0
+            }
+        }
+    }
+
+    /// What a row of a stored plan leaves to the slack column.
+    pub(super) fn kept_back(&self, i: usize, given: f64) -> f64 {
+        let (mass, slack) = (
+            self.problem.marginals().rows()[i],
+            self.problem.marginals().slack(),
+        );
+        if slack.col > 0.0 {
+            unplaced(mass, given, mass, slack.col_cost)
+        } else {
+            0.0
+        }
+    }
+
+    /// The entries that carry mass, where they are stored or few because the cost names its pairs; `None` for others.
+    pub(super) fn listed(&self) -> Option<Cow<'s, SparseRows>> {
+        if let Representation::Sparse(sparse) = self.shape {
+            return Some(Cow::Borrowed(sparse));
+        }
+        let pairs = self.problem.cost().pairs()?;
+        let tiles = map_ranges(
+            self.problem.rows(),
+            tile_rows(self.problem.rows(), pairs.per_row()),
+            |rows| {
+                let (mut room, mut row, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+                for i in rows {
+                    self.write_listed(i, pairs.row(i), &mut room, &mut row);
+                    let carrying = pairs.row(i).0.iter().zip(&row).filter(|e| *e.1 > 0.0);
+                    entries.extend(carrying.map(|(&j, &p)| (i, j as usize, p)));
+                }
+                entries
+            },
+        );
+        Some(Cow::Owned(SparseRows::new(
+            self.problem.rows(),
+            tiles.concat(),
+        )))
     }
 
     /// The row `i`: mass to each column, slack not included.
@@ -180,7 +265,7 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     pub fn entries(&self, threshold: f64) -> Vec<Entry> {
         let shown = |mass: f64| mass > 0.0 && !(mass <= threshold);
         let mut entries = Vec::new();
-        if let Representation::Sparse(sparse) = self.shape {
+        if let Some(sparse) = self.listed() {
             for row in 0..self.problem.rows() {
                 let kept = sparse.row(row).filter(|e| shown(e.1));
                 entries.extend(kept.map(|(col, mass)| Entry { row, col, mass }));
@@ -209,9 +294,9 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
         let mut best = Vec::with_capacity(self.problem.rows());
         let masses = self.problem.marginals().rows();
         let relaxed = !self.problem.marginals().row_penalty().is_exact();
-        self.for_each_row(|i, row| {
+        let mut look = |i: usize, row: &mut dyn Iterator<Item = (usize, f64)>| {
             let (mut col, mut most, mut given) = (None, 0.0, 0.0);
-            for (j, &p) in row.iter().enumerate() {
+            for (j, p) in row {
                 given += p;
                 if p > most {
                     (col, most) = (Some(j), p);
@@ -220,13 +305,21 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
             // What a penalised row does not give is gone, and nobody receives it.
             let kept_back = if relaxed { 0.0 } else { masses[i] - given };
             best.push(col.filter(|_| most > kept_back));
-        });
+        };
+        match self.listed() {
+            Some(sparse) => (0..masses.len()).for_each(|i| look(i, &mut sparse.row(i))),
+            None => self.for_each_row(|i, row| look(i, &mut row.iter().copied().enumerate())),
+        }
         best
     }
 
     /// Mass that each row gives to the real columns.
     #[must_use]
     pub fn row_sums(&self) -> Vec<f64> {
+        if let Some(sparse) = self.listed() {
+            let row = |i| sparse.row(i).map(|e| e.1).sum();
+            return (0..self.problem.rows()).map(row).collect();
+        }
         let mut sums = Vec::with_capacity(self.problem.rows());
         self.for_each_row(|_, row| sums.push(row.iter().sum()));
         sums
@@ -236,6 +329,11 @@ impl<'s, T: Real, C: Cost<T>> Plan<'s, T, C> {
     #[must_use]
     pub fn col_sums(&self) -> Vec<f64> {
         let mut sums = vec![0.0; self.problem.cols()];
+        if let Some(sparse) = self.listed() {
+            let each = sparse.cols.iter().zip(&sparse.mass);
+            each.for_each(|(&j, p)| sums[j] += p);
+            return sums;
+        }
         self.for_each_row(|_, row| sums.iter_mut().zip(row).for_each(|(s, p)| *s += p));
         sums
     }

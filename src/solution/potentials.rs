@@ -36,6 +36,7 @@ use crate::sweep::DualPoint;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Potentials {
     /// One per row.
     #[cfg_attr(feature = "serde", serde(with = "crate::kernel::extended::list"))]
@@ -52,6 +53,42 @@ pub struct Potentials {
 }
 
 impl Potentials {
+    /// Potentials of the rows and of the columns, of a problem without slack.
+    #[must_use]
+    pub fn new(rows: Vec<f64>, cols: Vec<f64>) -> Self {
+        Self {
+            rows,
+            cols,
+            slack_row: f64::NEG_INFINITY,
+            slack_col: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Those of the columns alone, which is all that an entropic solver starts from.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::{Dense, Marginals, Potentials, Problem, Sinkhorn};
+    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?)?;
+    /// let start = Potentials::from_columns(vec![0.0, 0.0]);
+    /// assert_eq!(Sinkhorn::new(0.1).solve_from(&problem, &start)?.iterations(), 1);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_columns(cols: Vec<f64>) -> Self {
+        Self::new(Vec::new(), cols)
+    }
+
+    /// The same with potentials of the slack row and column.
+    #[must_use]
+    pub fn slack(self, slack_row: f64, slack_col: f64) -> Self {
+        Self {
+            slack_row,
+            slack_col,
+            ..self
+        }
+    }
+
     pub(crate) fn dual_point(&self, epsilon: f64, slack: Slack) -> DualPoint<'_> {
         DualPoint {
             epsilon,

@@ -5,7 +5,10 @@ use crate::{Error, Marginals, Potentials, Side};
 
 /// Starting potentials of the columns, slack last: of the right length, each a number or −∞ (which says nothing). The
 /// slack's counts only where it carries mass.
-pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f64>, Error> {
+pub(crate) fn columns_as_given(
+    from: &Potentials,
+    marginals: &Marginals,
+) -> Result<Vec<f64>, Error> {
     let k = marginals.cols().len();
     if from.cols.len() != k {
         return Err(Error::Length {
@@ -15,6 +18,22 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
         });
     }
     let fine = |value: f64| value == f64::NEG_INFINITY || value.abs() <= LARGEST_START;
+    // Those of the rows follow from them and are not needed; but what is given must be what it says it is.
+    let n = marginals.rows().len();
+    if !from.rows.is_empty() && from.rows.len() != n {
+        return Err(Error::Length {
+            what: "starting row potentials",
+            expected: n,
+            found: from.rows.len(),
+        });
+    }
+    if let Some(index) = from.rows.iter().position(|f| f.is_nan()) {
+        return Err(Error::Start {
+            side: Side::Rows,
+            index,
+            value: from.rows[index],
+        });
+    }
     if let Some(index) = from.cols.iter().position(|&g| !fine(g)) {
         return Err(Error::Start {
             side: Side::Cols,
@@ -35,6 +54,12 @@ pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f6
     } else {
         g.push(f64::NEG_INFINITY);
     }
+    Ok(g)
+}
+
+/// The same, less what all have in common.
+pub(crate) fn columns(from: &Potentials, marginals: &Marginals) -> Result<Vec<f64>, Error> {
+    let mut g = columns_as_given(from, marginals)?;
     // What all have in common says nothing; where it is larger than all in which they differ it costs digits.
     let finite = || g.iter().copied().filter(|g| g.is_finite());
     let top = finite().fold(f64::NEG_INFINITY, f64::max);

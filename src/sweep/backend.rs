@@ -1,5 +1,6 @@
 //! What a device must be able to do, and the laws it must keep.
 
+use super::streamed::log_sum_over;
 use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real, Side};
 
@@ -75,6 +76,17 @@ pub trait Backend {
     /// Where the device fails.
     fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error>;
 
+    /// Logarithm of the slack column's sum at the last sweep, which was at this point; called only where the sum underflowed.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    fn log_slack_sum(&mut self, at: &DualPoint<'_>) -> Result<f64, Error> {
+        let mut f = vec![0.0; self.rows()];
+        self.row_potentials(&mut f)?;
+        let logit = |i: usize| f[i] + at.slack;
+        Ok(log_sum_over(f.len(), self.cols(), at.epsilon, &logit))
+    }
+
     /// Potentials of the rows at the last sweep.
     ///
     /// # Errors
@@ -110,6 +122,9 @@ impl<B: Backend + ?Sized> Backend for &mut B {
     }
     fn log_sums(&mut self, cols: &[usize], out: &mut [f64]) -> Result<(), Error> {
         (**self).log_sums(cols, out)
+    }
+    fn log_slack_sum(&mut self, at: &DualPoint<'_>) -> Result<f64, Error> {
+        (**self).log_slack_sum(at)
     }
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         (**self).row_potentials(out)

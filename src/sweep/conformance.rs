@@ -1,12 +1,13 @@
 //! A backend's laws, checked against the definition: for whoever brings a device.
 
 use super::backend::{Backend, DualPoint};
+use crate::kernel::exp::log_sum_exp;
 use crate::{Cost, Error, Problem, Real};
 
 /// How far a backend is from the definition of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deviation {
-    /// Law 1 and 2: L1 error of the column sums over the total mass.
+    /// Law 1 and 2: L1 error of the column sums over the mass of the plan.
     pub sums: f64,
     /// Law 3: largest error of a column's log-sum.
     pub log_sums: f64,
@@ -14,11 +15,11 @@ pub struct Deviation {
     pub row_potentials: f64,
 }
 
-/// Runs one sweep of `backend` and compares it with the definition, evaluated in `f64` entry by entry.
-/// How small the numbers must be depends on the device's arithmetic.
+/// Runs one sweep of `backend` and compares it with the definition, evaluated in `f64` entry by entry, with the masses of rows as the
+/// problem's penalty makes them. How small the numbers must be depends on the device's arithmetic.
 ///
 /// # Errors
-/// What the backend's own methods return.
+/// What the backend's own methods return; [`Error::Penalised`] where it cannot keep the rows' law.
 ///
 /// # Examples
 /// ```
@@ -37,13 +38,17 @@ pub fn conformance<T: Real, C: Cost<T>, B: Backend + ?Sized>(
     at: &DualPoint<'_>,
 ) -> Result<Deviation, Error> {
     let (n, k) = (problem.rows(), problem.cols());
-    let masses = problem.marginals().rows();
+    let (masses, law) = (problem.marginals().rows(), problem.marginals().row_law());
+    if !backend.obey(&law) {
+        let solver = backend.name();
+        return Err(Error::Penalised { solver });
+    }
     let (mut sums, mut f) = (vec![0.0; k + 1], vec![0.0; n]);
     let mut log_terms = vec![Vec::with_capacity(n); k];
     let mut row = vec![0.0; k];
     for i in 0..n {
         let costs = (0..k).map(|j| problem.cost().at(i, j).widen());
-        let (kept, potential) = at.row(masses[i], costs.clone(), &mut row);
+        let (kept, potential) = at.row_under(&law, masses[i], costs.clone(), &mut row);
         f[i] = potential;
         sums.iter_mut().zip(&row).for_each(|(s, p)| *s += p);
         sums[k] += kept;
@@ -51,6 +56,7 @@ pub fn conformance<T: Real, C: Cost<T>, B: Backend + ?Sized>(
             log_terms[j].push((potential + (at.cols[j] - c)) / at.epsilon);
         }
     }
+    let mass: f64 = sums.iter().sum();
     let mut found = vec![0.0; k + 1];
     backend.sweep(at, &mut found)?;
     let error: f64 = sums.iter().zip(&found).map(|(a, b)| (a - b).abs()).sum();
@@ -59,16 +65,11 @@ pub fn conformance<T: Real, C: Cost<T>, B: Backend + ?Sized>(
     let all: Vec<usize> = (0..k).collect();
     let mut logs = vec![0.0; k];
     backend.log_sums(&all, &mut logs)?;
-    let log_error = |(terms, found): (&Vec<f64>, &f64)| {
-        let top = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if top == f64::NEG_INFINITY {
-            return if *found == top { 0.0 } else { f64::INFINITY };
-        }
-        (top + terms.iter().map(|z| (z - top).exp()).sum::<f64>().ln() - found).abs()
-    };
     let same = |a: f64, b: f64| if a == b { 0.0 } else { (a - b).abs() };
+    let log_error =
+        |(terms, found): (&Vec<f64>, &f64)| same(log_sum_exp(terms.iter().copied()), *found);
     Ok(Deviation {
-        sums: error / masses.iter().sum::<f64>(),
+        sums: if mass > 0.0 { error / mass } else { error },
         log_sums: log_terms
             .iter()
             .zip(&logs)

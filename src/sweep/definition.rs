@@ -8,6 +8,7 @@
 //! all potentials must not cost digits) and the row maximum taken out; the sweeps are its fast twins.
 
 use crate::cost::Reduced;
+use crate::kernel::exp::exp_or_nothing;
 use crate::kernel::tiles::{map_tiles, tile_rows};
 use crate::problem::penalty::Law;
 use crate::sweep::{Backend, DualPoint, Streamed};
@@ -70,7 +71,7 @@ impl DualPoint<'_> {
         let kept = ((slack - top) / self.epsilon).exp();
         let mut z = kept;
         for p in out.iter_mut() {
-            *p = ((*p - top) / self.epsilon).exp();
+            *p = exp_or_nothing((*p - top) / self.epsilon);
             z += *p;
         }
         if law.is_exact() {

@@ -45,8 +45,116 @@ impl GibbsRows {
         }
         let log_sum = z.ln() + (top - least + self.shift) / self.epsilon;
         let scale = self.law.mass(self.epsilon, mass, log_sum) / z;
-        out.iter_mut().for_each(|p| *p *= scale);
+        scale_row(out, scale);
         log_sum
+    }
+}
+
+/// What a row's shares add up to, `ln Z = ln z + top/ε`, in two parts so that no ε is too small.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RowSum {
+    /// `ln z`; −∞ for a row that carries nothing.
+    log: f64,
+    top: f64,
+}
+
+impl RowSum {
+    pub(crate) const NOTHING: Self = Self {
+        log: f64::NEG_INFINITY,
+        top: 0.0,
+    };
+
+    /// Whether there is no way for the row, or it has no mass.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.log == f64::NEG_INFINITY
+    }
+
+    /// Whether a cost was none.
+    pub(crate) fn is_nan(&self) -> bool {
+        self.log.is_nan() || self.top.is_nan()
+    }
+
+    /// The potential of a row of this mass that follows a law.
+    pub(crate) fn potential(&self, law: &Law, epsilon: f64, mass: f64) -> f64 {
+        if mass == 0.0 || (self.is_nothing() && !law.is_exact()) {
+            f64::NEG_INFINITY
+        } else if law.is_exact() {
+            epsilon * (mass.ln() - self.log) - self.top
+        } else {
+            law.potential(epsilon, mass, self.log + self.top / epsilon)
+        }
+    }
+}
+
+/// A row's sum, what of its mass goes to the slack column, and the size of the numbers that exponents are differences of, times ε.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListedRow {
+    pub(crate) sum: RowSum,
+    pub(crate) kept: f64,
+    pub(crate) reach: f64,
+}
+
+impl GibbsRows {
+    pub(crate) fn law(&self) -> &Law {
+        &self.law
+    }
+
+    /// What was taken off all potentials.
+    pub(crate) fn shift(&self) -> f64 {
+        self.shift
+    }
+
+    /// As [`write`](Self::write) for a row whose entries are those of some columns; `room` is for their potentials.
+    pub(crate) fn write_listed<T: Real>(
+        &self,
+        mass: f64,
+        (cols, costs): (&[u32], &[T]),
+        room: &mut Vec<f64>,
+        out: &mut Vec<f64>,
+    ) -> ListedRow {
+        out.clear();
+        out.resize(cols.len(), 0.0);
+        let nothing = ListedRow {
+            sum: RowSum::NOTHING,
+            kept: 0.0,
+            reach: 0.0,
+        };
+        if mass == 0.0 {
+            return nothing;
+        }
+        room.clear();
+        room.extend(cols.iter().map(|&j| self.g[j as usize]));
+        let inverse = 1.0 / self.epsilon;
+        let (least, top, z) = shares(costs, room, self.slack, inverse, out);
+        if z == 0.0 {
+            out.fill(0.0);
+            return nothing;
+        }
+        let sum = RowSum {
+            log: z.ln(),
+            top: top - least + self.shift,
+        };
+        let mass = match self.law.is_exact() {
+            true => mass,
+            false => {
+                let log_sum = sum.log + sum.top / self.epsilon;
+                self.law.mass(self.epsilon, mass, log_sum)
+            }
+        };
+        let scale = mass / z;
+        out.iter_mut().for_each(|p| *p *= scale);
+        let slack = self.slack + least;
+        let kept = ((slack - top) * inverse).quick_exp() * scale;
+        let offset = if slack > f64::NEG_INFINITY {
+            least.abs()
+        } else {
+            0.0
+        };
+        ListedRow {
+            sum,
+            kept,
+            reach: top.abs() + offset,
+        }
     }
 }
 
@@ -79,6 +187,14 @@ dispatch! {
         }
         let z = chains.sum() + rest.iter().sum::<f64>() + ((slack - top) * inverse).quick_exp();
         (least, top, z)
+    }
+}
+
+dispatch! {
+    fn scale_row<S: Real>(row: &mut [S], factor: S) {
+        for p in row.iter_mut() {
+            *p *= factor;
+        }
     }
 }
 

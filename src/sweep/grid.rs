@@ -4,11 +4,13 @@
 //! underflow leaves nothing are worked out term by term, so that no ε is too small.
 
 use super::backend::{Backend, DualPoint};
-use super::log_kernel::{FAINT, LogKernel, Onto, log_sum_exp};
+use super::log_kernel::{LogKernel, Onto, UNDERFLOW};
 use super::streamed::{largest_finite, resolution};
 use crate::cost::Grid;
+use crate::kernel::exp::log_sum_exp;
 use crate::kernel::product::product;
 use crate::kernel::tiles::{map_ranges, map_tiles};
+use crate::problem::penalty::Law;
 use crate::{Error, Real, Side};
 
 /// Entries of a line of sums that one thread finishes at a time.
@@ -113,7 +115,7 @@ impl<'a> GridKernel<'a> {
             if top == f64::NEG_INFINITY {
                 return top;
             }
-            if sums[at] > FAINT {
+            if sums[at] > UNDERFLOW {
                 return sums[at].ln() + top;
             }
             let line = &axis.logs[own][at / inner % side * side..][..side];
@@ -202,7 +204,8 @@ pub struct GridSweeps<'a> {
     grid: &'a Grid,
     masses: Vec<f64>,
     kernel: Option<(f64, GridKernel<'a>)>,
-    /// ln u of the rows, and ln of the columns' sums, at the last sweep.
+    law: Law,
+    /// ln Z of the rows, and ln of the columns' sums, at the last sweep.
     rows: Vec<f64>,
     sums: Vec<f64>,
     shift: f64,
@@ -222,9 +225,24 @@ impl<'a> GridSweeps<'a> {
             sums: vec![f64::NEG_INFINITY; cells],
             masses,
             kernel: None,
+            law: Law::EXACT,
             shift: 0.0,
             resolution: 8.0 * f64::EPSILON,
         }
+    }
+}
+
+impl GridSweeps<'_> {
+    /// ln u of a row, less the shift: its potential over ε; −∞ where it carries nothing.
+    fn log_scaling(&self, epsilon: f64, mass: f64, log_sum: f64) -> f64 {
+        if mass == 0.0 || log_sum == f64::NEG_INFINITY {
+            return f64::NEG_INFINITY;
+        }
+        if self.law.is_exact() {
+            return mass.ln() - log_sum;
+        }
+        let shift = self.shift / epsilon;
+        self.law.potential(epsilon, mass, log_sum + shift) / epsilon + shift
     }
 }
 
@@ -255,9 +273,9 @@ impl Backend for GridSweeps<'_> {
         let mut rows = kernel.soft_one(Onto::Rows, &v);
         let mut kept = crate::kernel::rounding::Sum::default();
         let mut reach = 0.0f64;
+        let mut scalings = vec![f64::NEG_INFINITY; rows.len()];
         for (index, (z, &mass)) in rows.iter_mut().zip(&self.masses).enumerate() {
             if mass == 0.0 {
-                *z = f64::NEG_INFINITY;
                 continue;
             }
             let top = z.max(slack);
@@ -266,6 +284,10 @@ impl Backend for GridSweeps<'_> {
             } else {
                 top
             };
+            if whole == f64::NEG_INFINITY && !self.law.is_exact() {
+                *z = whole;
+                continue;
+            }
             if whole == f64::NEG_INFINITY {
                 return Err(Error::Blocked {
                     side: Side::Rows,
@@ -273,12 +295,13 @@ impl Backend for GridSweeps<'_> {
                     mass,
                 });
             }
-            *z = mass.ln() - whole;
+            *z = whole;
+            scalings[index] = self.log_scaling(epsilon, mass, whole);
             reach = reach.max(epsilon * whole.abs());
-            kept.add((*z + slack).exp());
+            kept.add((scalings[index] + slack).exp());
         }
         self.rows = rows;
-        self.sums = kernel.soft_one(Onto::Cols, &self.rows);
+        self.sums = kernel.soft_one(Onto::Cols, &scalings);
         for ((log, v), sum) in self.sums.iter_mut().zip(&v).zip(sums.iter_mut()) {
             *log += v;
             *sum = log.exp();
@@ -297,9 +320,10 @@ impl Backend for GridSweeps<'_> {
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         let epsilon = self.kernel.as_ref().map_or(1.0, |k| k.0);
-        for (o, u) in out.iter_mut().zip(&self.rows) {
-            *o = if *u == f64::NEG_INFINITY {
-                *u
+        for ((o, &z), &mass) in out.iter_mut().zip(&self.rows).zip(&self.masses) {
+            let u = self.log_scaling(epsilon, mass, z);
+            *o = if u == f64::NEG_INFINITY {
+                u
             } else {
                 epsilon * u - self.shift
             };
@@ -310,6 +334,11 @@ impl Backend for GridSweeps<'_> {
     fn resolution(&self) -> f64 {
         self.resolution
     }
+
+    fn obey(&mut self, law: &Law) -> bool {
+        self.law = *law;
+        true
+    }
 }
 
 #[cfg(test)]
@@ -318,7 +347,7 @@ mod tests {
     use super::*;
     use crate::kernel::random::Random;
     use crate::sweep::conformance;
-    use crate::{Marginals, Problem};
+    use crate::{Marginals, Penalty, Problem};
 
     #[test]
     fn sweeps_keep_the_laws_in_one_to_three_dimensions() {
@@ -345,10 +374,14 @@ mod tests {
                             slack,
                         };
                         let mut backend = GridSweeps::new(grid, &masses);
-                        let marginals = Marginals::balanced(&masses, &masses).unwrap();
-                        let problem = Problem::new(grid, marginals).unwrap();
-                        let off = conformance(&mut backend, &problem, &point).unwrap();
-                        assert!(off.sums < 1e-9, "{sides:?} {epsilon}: {off:?}");
+                        let kept = Penalty::Exact;
+                        for penalty in [kept, Penalty::Kl(0.5)] {
+                            let marginals = Marginals::relaxed(&masses, &masses, penalty, kept);
+                            let problem = Problem::new(grid, marginals.unwrap()).unwrap();
+                            let off = conformance(&mut backend, &problem, &point).unwrap();
+                            assert!(off.sums < 1e-8, "{sides:?} {epsilon}: {off:?}");
+                            assert!(off.row_potentials < 1e-8, "{sides:?} {epsilon}: {off:?}");
+                        }
                     }
                 }
             }

@@ -8,12 +8,13 @@
 //! terms with it, the entry is worked out again term by term: safe at every ε. The hard transform is its limit, and what
 //! lower bounds are made of.
 
+use crate::kernel::exp::log_sum_exp;
 use crate::kernel::product::product;
 use crate::kernel::tiles::{map_ranges, map_tiles, tile_rows};
 use crate::{Cost, Real};
 
 /// Sums below this may have lost terms to underflow that count.
-pub(crate) const FAINT: f64 = 1e-280;
+pub(crate) const UNDERFLOW: f64 = 1e-280;
 
 /// Which side a transform gives values to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,15 +30,6 @@ pub(crate) trait LogKernel: Sync {
 
     /// The hard transform of potentials; −∞ is left out.
     fn hard(&self, onto: Onto, potentials: &[f64]) -> Vec<f64>;
-}
-
-/// ln Σ_k exp(terms), with the largest taken out; −∞ for none.
-pub(crate) fn log_sum_exp(terms: impl Iterator<Item = f64> + Clone) -> f64 {
-    let top = terms.clone().fold(f64::NEG_INFINITY, f64::max);
-    if top == f64::NEG_INFINITY {
-        return top;
-    }
-    top + terms.map(|t| (t - top).exp()).sum::<f64>().ln()
 }
 
 /// The kernel of any cost: a table of exponentials where the cost is stored, and else read anew each time.
@@ -154,7 +146,7 @@ impl<T: Real> LogKernel for AnyKernel<'_, T> {
                 for (line, i) in lines.chunks_exact_mut(width).zip(range.start / width..) {
                     let mut read = false;
                     for ((sum, v), top) in line.iter_mut().zip(vectors).zip(&tops) {
-                        if *sum > FAINT {
+                        if *sum > UNDERFLOW {
                             *sum = sum.ln() + (top - self.least / self.epsilon);
                         } else if *top == f64::NEG_INFINITY {
                             *sum = *top;

@@ -9,6 +9,8 @@ use crate::Real;
 use crate::kernel::dispatch::dispatch;
 use crate::kernel::lanes::{LANES, Lanes};
 use crate::problem::penalty::Law;
+use crate::sweep::diagnose_row;
+use crate::{Cost, Error};
 
 /// Entries of a block, padding included: small enough for the nearest cache.
 const BLOCK: usize = 512;
@@ -17,7 +19,7 @@ const BLOCK: usize = 512;
 const FLUSH: usize = 64;
 
 /// A weight that is invisible in a curvature.
-const FAINT: f64 = 1e-6;
+const DROP_TOLERANCE: f64 = 1e-6;
 
 /// What a sweep keeps of each row: its mass, its largest `g_j − C_ij`, and `Z_i` without that factor.
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +106,63 @@ pub(crate) struct TileSums<T> {
     /// First row that is impossible.
     pub(crate) bad: Option<usize>,
     pending: usize,
+}
+
+/// What a node of the tree over the rows adds up to.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    /// Column sums, slack last.
+    pub(crate) sums: Vec<f64>,
+    /// Lower triangle of the curvature, where it is asked for.
+    pub(crate) outer: Option<Vec<f64>>,
+    /// Largest magnitude of a row's top.
+    pub(crate) reach: f64,
+    /// First row that is impossible.
+    pub(crate) bad: Option<usize>,
+}
+
+impl Swept {
+    pub(crate) fn new<T>(tile: TileSums<T>, outer: Option<Vec<f64>>) -> Self {
+        Self {
+            sums: tile.sums,
+            outer,
+            reach: tile.reach,
+            bad: tile.bad,
+        }
+    }
+
+    /// Adds the rows behind these.
+    pub(crate) fn merge(&mut self, other: Self) {
+        add(&mut self.sums, &other.sums);
+        if let (Some(outer), Some(more)) = (self.outer.as_deref_mut(), &other.outer) {
+            add(outer, more);
+        }
+        self.reach = self.reach.max(other.reach);
+        self.bad = self.bad.or(other.bad);
+    }
+
+    /// Writes the sums, and the curvature where there is one, and returns the reach; says what is wrong where a row was impossible.
+    pub(crate) fn write<T: Real>(
+        self,
+        cost: &dyn Cost<T>,
+        states: &[RowState<T>],
+        sums: &mut [f64],
+        hessian: Option<&mut [f64]>,
+    ) -> Result<f64, Error> {
+        if let Some(row) = self.bad {
+            return Err(diagnose_row(cost, row, states[row].mass));
+        }
+        sums.copy_from_slice(&self.sums);
+        if let (Some(hessian), Some(outer)) = (hessian, &self.outer) {
+            hessian.copy_from_slice(outer);
+        }
+        Ok(self.reach)
+    }
+}
+
+/// Adds numbers to others, one by one.
+pub(crate) fn add(sums: &mut [f64], more: &[f64]) {
+    sums.iter_mut().zip(more).for_each(|(s, m)| *s += m);
 }
 
 impl<T: Real> TileSums<T> {
@@ -265,19 +324,19 @@ dispatch! {
 #[inline(always)]
 fn add_outer<T: Real>(line: &[T], side: usize, z: T, mass: f64, outer: &mut [f64]) {
     const ROOM: usize = 32;
-    let faint = z * T::narrow(FAINT);
+    let drop_below = z * T::narrow(DROP_TOLERANCE);
     let inverse = 1.0 / z.widen();
     let mut seen = [(0usize, 0.0f64); ROOM];
     let mut count = 0;
     for (c, chunk) in line.as_chunks::<LANES>().0.iter().enumerate() {
         // Most chunks hold nothing visible: look at them as a whole first.
-        if Lanes::of(chunk).largest() <= faint {
+        if Lanes::of(chunk).largest() <= drop_below {
             continue;
         }
         for (l, &e) in chunk.iter().enumerate() {
-            if e > faint {
+            if e > drop_below {
                 if count == ROOM {
-                    return add_outer_many(&line[..side], faint, inverse, mass, outer);
+                    return add_outer_many(&line[..side], drop_below, inverse, mass, outer);
                 }
                 seen[count] = (c * LANES + l, e.widen() * inverse);
                 count += 1;
@@ -288,9 +347,9 @@ fn add_outer<T: Real>(line: &[T], side: usize, z: T, mass: f64, outer: &mut [f64
 }
 
 #[inline(never)]
-fn add_outer_many<T: Real>(line: &[T], faint: T, inverse: f64, mass: f64, outer: &mut [f64]) {
-    let visible = line.iter().enumerate().filter(|(_, e)| **e > faint);
-    let seen: Vec<(usize, f64)> = visible.map(|(j, e)| (j, e.widen() * inverse)).collect();
+fn add_outer_many<T: Real>(line: &[T], drop_below: T, inverse: f64, mass: f64, outer: &mut [f64]) {
+    let kept = line.iter().enumerate().filter(|(_, e)| **e > drop_below);
+    let seen: Vec<(usize, f64)> = kept.map(|(j, e)| (j, e.widen() * inverse)).collect();
     add_products(&seen, line.len(), mass, outer);
 }
 

@@ -10,10 +10,12 @@
 //! anew: what an entry can have lost by underflowing is then still far below any tolerance. There is no
 //! ε at which this breaks: nothing ever needs `exp(−C/ε)` itself.
 
+use core::ops::Range;
+
 use super::backend::{Backend, DualPoint, diagnose_row};
-use super::rows::{RowRule, RowState, TileSums, absorb_rows, padded, scale_rows};
+use super::rows::{RowRule, RowState, Swept, TileSums, absorb_rows, padded, scale_rows};
 use super::streamed::{largest_finite, log_sums_of, resolution};
-use crate::kernel::tiles::tile_rows;
+use crate::kernel::tiles::{Lines, fold, is_split};
 use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real};
 
@@ -107,7 +109,7 @@ impl<'a, T: Real> Stabilised<'a, T> {
         let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
         let (cost, law) = (self.cost, self.rule.law);
-        let tiles = self.tiles(|rows, states, kernel| {
+        let found = self.fold(|rows, states, kernel| {
             let mut tile = TileSums::new(k);
             if let Some(block) = cost.block(rows.clone()) {
                 absorb_rows(
@@ -121,36 +123,31 @@ impl<'a, T: Real> Stabilised<'a, T> {
                     absorb_rows(&line, &g, inverse, &law, i, state, out, &mut tile);
                 }
             }
-            (tile.bad, tile.reach)
+            Swept::new(tile, None)
         });
-        self.reach = 0.0;
-        for (bad, reach) in tiles {
-            if let Some(row) = bad {
-                self.reference.clear();
-                return Err(diagnose_row(self.cost, row, self.states[row].mass));
-            }
-            self.reach = self.reach.max(reach);
+        self.reach = found.reach;
+        if let Some(row) = found.bad {
+            self.reference.clear();
+            return Err(diagnose_row(self.cost, row, self.states[row].mass));
         }
         Ok(())
     }
 
-    /// Runs `work` on tiles of rows together with their part of the kernel; results in tile order.
-    fn tiles<R: Send>(
+    /// Runs `work` on the leaves of the tree over the rows, with their part of the kernel, and adds up what it finds.
+    fn fold(
         &mut self,
-        work: impl Fn(core::ops::Range<usize>, &mut [RowState<T>], &mut [T]) -> R + Sync,
-    ) -> Vec<R> {
-        let k = self.cost.cols();
-        let tile = tile_rows(self.states.len(), k);
-        let mut parts: Vec<_> = self
-            .states
-            .chunks_mut(tile)
-            .zip(self.kernel.chunks_mut(tile * k))
-            .collect();
-        crate::kernel::tiles::map_tiles(&mut parts, 1, |t, part| {
-            let (states, kernel) = &mut part[0];
-            let start = t.start * tile;
-            work(start..start + states.len(), states, kernel)
-        })
+        work: impl Fn(Range<usize>, &mut [RowState<T>], &mut [T]) -> Swept + Sync,
+    ) -> Swept {
+        let (k, rows) = (self.cost.cols(), 0..self.states.len());
+        let kernel = Lines {
+            entries: &mut self.kernel,
+            width: k,
+        };
+        let leaf = |rows, (states, kernel): (&mut [RowState<T>], Lines<'_, T>)| {
+            work(rows, states, kernel.entries)
+        };
+        let state = (&mut self.states[..], kernel);
+        fold(rows, k, is_split, state, &leaf, &Swept::merge)
     }
 }
 
@@ -198,15 +195,12 @@ impl<T: Real> Backend for Stabilised<'_, T> {
         let rule = self.rule;
         let slack = T::narrow(at.slack - rule.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
-        let tiles = self.tiles(|_, states, kernel| {
+        let found = self.fold(|_, states, kernel| {
             let mut tile = TileSums::scaled(k);
             scale_rows(kernel, &weights, slack, inverse, &rule, states, &mut tile);
-            tile.sums
+            Swept::new(tile, None)
         });
-        sums.fill(0.0);
-        for tile in tiles {
-            sums.iter_mut().zip(&tile).for_each(|(s, t)| *s += t);
-        }
+        sums.copy_from_slice(&found.sums);
         self.resolution = resolution::<T>(at, rule.shift, self.reach + drift * at.epsilon);
         Ok(())
     }

@@ -1,15 +1,19 @@
 //! The CPU sweep that stores nothing: costs are read, or computed, tile by tile, anew each time.
 
-use super::backend::{Backend, Curvature, DualPoint, diagnose_row};
-use super::rows::{RowRule, RowState, TileSums, padded, sweep_rows};
+use core::ops::Range;
+
+use super::backend::{Backend, Curvature, DualPoint};
+use super::rows::{RowRule, RowState, Swept, TileSums, padded, sweep_rows};
 use super::short_rows::sweep_short;
 use crate::kernel::column_block::MOST_LINES;
-use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::kernel::exp::log_add;
+use crate::kernel::interrupt::Interrupt;
+use crate::kernel::tiles::{fold, is_curved, is_split};
 use crate::problem::penalty::Law;
 use crate::{Cost, Error, Real};
 
 /// Entries of a cost computed at one time by one thread: 32 KiB of `f32`.
-const BUFFER: usize = 1 << 13;
+const BUFFER_ENTRIES: usize = 1 << 13;
 
 /// Sweeps over any [`Cost`] in O(rows + cols) memory, one exponential per entry.
 ///
@@ -31,6 +35,7 @@ pub struct Streamed<'a, T> {
     rule: RowRule,
     last: Vec<f64>,
     resolution: f64,
+    interrupt: Interrupt,
 }
 
 impl<'a, T: Real> Streamed<'a, T> {
@@ -55,7 +60,14 @@ impl<'a, T: Real> Streamed<'a, T> {
             },
             last: Vec::new(),
             resolution: 8.0 * T::epsilon().widen(),
+            interrupt: Interrupt::default(),
         }
+    }
+
+    /// Sweeps with curvature, which take long, may be given up: what they return then is nothing to go by.
+    pub(crate) fn until(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
     }
 
     fn run(
@@ -73,64 +85,55 @@ impl<'a, T: Real> Streamed<'a, T> {
         let g = padded::<T>(logits, k, T::neg_infinity());
         let inverse = T::narrow(1.0 / at.epsilon);
         let cost = self.cost;
-        let curved = hessian.is_some();
+        let (curved, interrupt) = (hessian.is_some(), &self.interrupt);
         let sweep = if k < MOST_LINES {
             sweep_short
         } else {
             sweep_rows
         };
-        let tiles = map_tiles(
-            &mut self.states,
-            tile_rows(cost.rows(), k),
-            |rows, states| {
-                let mut tile = TileSums::new(k);
-                let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
-                if let Some(block) = cost.block(rows.clone()) {
+        let swept = |rows: Range<usize>, states: &mut [RowState<T>]| {
+            let mut tile = TileSums::new(k);
+            if curved && interrupt.is_due() {
+                return Swept::new(tile, None);
+            }
+            let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
+            if let Some(block) = cost.block(rows.clone()) {
+                sweep(
+                    block,
+                    &g,
+                    inverse,
+                    &rule,
+                    rows.start,
+                    states,
+                    &mut tile,
+                    outer.as_mut(),
+                );
+            } else {
+                let at_once = (BUFFER_ENTRIES / k).max(1);
+                let mut buffer = vec![T::zero(); at_once.min(states.len()) * k];
+                for (b, part) in states.chunks_mut(at_once).enumerate() {
+                    let first = rows.start + b * at_once;
+                    let costs = &mut buffer[..part.len() * k];
+                    cost.fill(first..first + part.len(), costs);
                     sweep(
-                        block,
+                        costs,
                         &g,
                         inverse,
                         &rule,
-                        rows.start,
-                        states,
+                        first,
+                        part,
                         &mut tile,
                         outer.as_mut(),
                     );
-                } else {
-                    let at_once = (BUFFER / k).max(1);
-                    let mut buffer = vec![T::zero(); at_once.min(states.len()) * k];
-                    for (b, part) in states.chunks_mut(at_once).enumerate() {
-                        let first = rows.start + b * at_once;
-                        let costs = &mut buffer[..part.len() * k];
-                        cost.fill(first..first + part.len(), costs);
-                        sweep(
-                            costs,
-                            &g,
-                            inverse,
-                            &rule,
-                            first,
-                            part,
-                            &mut tile,
-                            outer.as_mut(),
-                        );
-                    }
                 }
-                (tile, outer)
-            },
-        );
-        let mut reach = 0.0f64;
-        sums.fill(0.0);
-        let mut hessian = hessian;
-        for (tile, outer) in tiles {
-            if let Some(row) = tile.bad {
-                return Err(diagnose_row(cost, row, self.states[row].mass));
             }
-            reach = reach.max(tile.reach);
-            sums.iter_mut().zip(&tile.sums).for_each(|(s, t)| *s += t);
-            if let (Some(h), Some(o)) = (hessian.as_deref_mut(), outer) {
-                h.iter_mut().zip(&o).for_each(|(h, o)| *h += o);
-            }
-        }
+            Swept::new(tile, outer)
+        };
+        let is_split = if curved { is_curved } else { is_split };
+        let rows = 0..self.states.len();
+        let states = &mut self.states[..];
+        let found = fold(rows, k, is_split, states, &swept, &Swept::merge);
+        let reach = found.write(cost, &self.states, sums, hessian)?;
         self.resolution = resolution::<T>(at, rule.shift, reach);
         Ok(())
     }
@@ -242,16 +245,29 @@ pub(crate) fn log_sums_of<T: Real, C: Cost<T> + ?Sized>(
     let mut column = vec![T::zero(); cost.rows()];
     for (&j, log_sum) in cols.iter().zip(out) {
         cost.fill_cols(j..j + 1, &mut column);
-        let logits = || column.iter().zip(f).map(|(c, f)| f + (g[j] - c.widen()));
-        let top = logits().fold(f64::NEG_INFINITY, f64::max);
-        *log_sum = if top == f64::NEG_INFINITY {
-            top
-        } else {
-            exponent(top, epsilon)
-                + logits()
-                    .map(|z| ((z - top) / epsilon).exp())
-                    .sum::<f64>()
-                    .ln()
-        };
+        let logit = |i: usize| f[i] + (g[j] - column[i].widen());
+        *log_sum = log_sum_over(f.len(), cost.cols(), epsilon, &logit);
     }
+}
+
+/// ln Σ_i exp(logit_i / ε), along the tree over the rows.
+pub(crate) fn log_sum_over(
+    rows: usize,
+    cols: usize,
+    epsilon: f64,
+    logit: &(impl Fn(usize) -> f64 + Sync),
+) -> f64 {
+    let leaf = |rows: Range<usize>, ()| log_sum_of(rows.map(logit), epsilon);
+    let add = |sum: &mut f64, more: f64| *sum = log_add(*sum, more);
+    fold(0..rows, cols, is_split, (), &leaf, &add)
+}
+
+/// `ln Σ exp(z/ε)` of logits in the units of the cost.
+pub(crate) fn log_sum_of(logits: impl Iterator<Item = f64> + Clone, epsilon: f64) -> f64 {
+    let top = logits.clone().fold(f64::NEG_INFINITY, f64::max);
+    if top == f64::NEG_INFINITY {
+        return top;
+    }
+    let sum: f64 = logits.map(|z| ((z - top) / epsilon).exp()).sum();
+    exponent(top, epsilon) + sum.ln()
 }

@@ -87,7 +87,7 @@ fn check(seed: u64, n: usize, k: usize, epsilon: f64) {
         .iter()
         .map(|e| (e.mass * case.cost[e.row * k + e.col]).abs())
         .sum();
-    let off = 1e-9 * (1.0 + size);
+    let off = 1e-13 * (1.0 + size);
     assert!(
         proof.dual <= optimum + off && optimum <= proof.primal + off,
         "{proof:?} {optimum}"

@@ -11,6 +11,7 @@
 
 mod bounded;
 mod entropic;
+mod honesty;
 mod networks;
 
 use earthmover_testkit::Rng;

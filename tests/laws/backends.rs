@@ -116,6 +116,8 @@ fn costs_read_alike_by_entry_row_and_column() {
         Kind::Closure,
         Kind::Own,
         Kind::Turned,
+        Kind::Sparse,
+        Kind::SparseTurned,
         Kind::SquaredEuclidean,
         Kind::Euclidean,
         Kind::Manhattan,

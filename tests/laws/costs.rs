@@ -2,7 +2,8 @@
 
 use earthmover::cost::Transposed;
 use earthmover::{
-    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, MetricFn, PointCloud, Real, SquaredEuclidean,
+    Cosine, Cost, Dense, Euclidean, FromFn, Manhattan, MetricFn, PointCloud, Real, Sparse,
+    SquaredEuclidean,
 };
 
 use crate::problems::Case;
@@ -18,6 +19,8 @@ pub enum Kind {
     Closure,
     Own,
     Turned,
+    Sparse,
+    SparseTurned,
     SquaredEuclidean,
     Euclidean,
     Manhattan,
@@ -32,13 +35,14 @@ impl Kind {
             #[cfg(feature = "nalgebra")]
             Self::Matrix | Self::View => true,
             Self::Dense | Self::Closure | Self::Own | Self::Turned => true,
+            Self::Sparse | Self::SparseTurned => true,
             _ => false,
         }
     }
 }
 
 /// How many kinds there are.
-pub const KINDS: u32 = if cfg!(feature = "nalgebra") { 11 } else { 9 };
+pub const KINDS: u32 = if cfg!(feature = "nalgebra") { 13 } else { 11 };
 
 /// A user's cost that implements nothing but what it must.
 struct Own<'a, T>(&'a [T], usize);
@@ -92,6 +96,11 @@ fn make<T: Scalar>(kind: Kind, case: &Case, use_it: &mut dyn FnMut(&dyn Cost<T>)
             let turned: Vec<T> = (0..n * m).map(|at| table[at % n * m + at / n]).collect();
             use_it(&Transposed(Dense::new(&turned, m, n).unwrap()))
         }
+        Kind::Sparse => use_it(&sparse(&table, n, m)),
+        Kind::SparseTurned => {
+            let turned: Vec<T> = (0..n * m).map(|at| table[at % n * m + at / n]).collect();
+            use_it(&Transposed(sparse(&turned, m, n)))
+        }
         Kind::SquaredEuclidean => {
             use_it(&PointCloud::new(&here, &there, d, SquaredEuclidean).unwrap())
         }
@@ -110,6 +119,14 @@ fn make<T: Scalar>(kind: Kind, case: &Case, use_it: &mut dyn FnMut(&dyn Cost<T>)
             use_it(&PointCloud::new(&here, &there, d, climb).unwrap())
         }
     }
+}
+
+/// The pairs of a table that are not forbidden, last first.
+fn sparse<T: Real>(table: &[T], rows: usize, cols: usize) -> Sparse<T> {
+    let allowed = table.iter().enumerate().rev();
+    let allowed = allowed.filter(|e| !(*e.1 == T::infinity()));
+    let pairs = allowed.map(|(at, &c)| (at / cols, at % cols, c));
+    Sparse::from_pairs(rows, cols, pairs).unwrap()
 }
 
 /// The scalars of the tests: what `nalgebra` asks of its entries comes along.

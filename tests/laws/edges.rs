@@ -159,13 +159,7 @@ fn negative_costs_fill_the_corner_only_where_it_is_worth_it() {
 #[test]
 fn slack_costs_are_paid() {
     // Leaving a unit behind costs 0.1 on either side, moving it 1.
-    let slack = Slack {
-        row: 2.0,
-        col: 2.0,
-        row_cost: 0.1,
-        col_cost: 0.1,
-        corner_cost: 0.0,
-    };
+    let slack = Slack::new(2.0, 2.0).row_cost(0.1).col_cost(0.1);
     let marginals = Marginals::with_slack(&[1.0, 1.0], &[1.0, 1.0], slack).unwrap();
     let case = dense(2, 2, vec![1.0; 4], marginals);
     every_method!(answers, &case, 0.4, None);

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use earthmover::{
-    Cost, Dense, Entropic, Error, Exact, Marginals, NetworkSimplex, Newton, PointCloud, Problem,
-    Progress, Real, ShortestPaths, Sinkhorn, Slack, Solution, SquaredEuclidean, Status,
+    Cost, Dense, Entropic, Epsilon, Error, Exact, Marginals, Method, NetworkSimplex, Newton,
+    PointCloud, Problem, Progress, Real, ShortestPaths, Sinkhorn, Slack, Solution,
+    SquaredEuclidean, Status,
 };
 use earthmover_testkit::Rng;
 use proptest::prelude::*;
@@ -106,13 +107,10 @@ fn strange(seed: u64, scalar: f64) -> Strange {
         let most = a.iter().sum::<f64>().min(b.iter().sum());
         Marginals::bounded(&a, &b, most * draw.unit()).unwrap()
     } else if draw.chance(0.1) {
-        let slack = Slack {
-            row: b.iter().sum::<f64>(),
-            col: a.iter().sum::<f64>(),
-            row_cost: draw.unit(),
-            col_cost: draw.unit(),
-            corner_cost: if draw.chance(0.5) { 0.0 } else { f64::INFINITY },
-        };
+        let slack = Slack::new(b.iter().sum::<f64>(), a.iter().sum::<f64>())
+            .row_cost(draw.unit())
+            .col_cost(draw.unit())
+            .corner_cost(if draw.chance(0.5) { 0.0 } else { f64::INFINITY });
         Marginals::with_slack(&a, &b, slack).unwrap()
     } else {
         Marginals::normalised(&a, &b).unwrap()
@@ -621,4 +619,185 @@ fn units_do_not_matter() {
             .status()
             .is_converged()
     );
+}
+
+#[test]
+fn a_stopped_answer_is_the_best_so_far() {
+    for (seed, n, m, epsilon) in [
+        (1, 300, 10, 0.005),
+        (2, 60, 60, 0.005),
+        (5, 20, 20, 0.001),
+        (12, 60, 60, 0.005),
+        (7, 60, 30, 0.001),
+    ] {
+        let mut draw = Rng(seed);
+        let costs: Vec<f64> = (0..n * m).map(|_| draw.unit()).collect();
+        let mut side = |count| -> Vec<f64> { (0..count).map(|_| draw.unit() + 0.01).collect() };
+        let marginals = Marginals::normalised(&side(n), &side(m)).unwrap();
+        let problem = Problem::new(Dense::new(&costs, n, m).unwrap(), marginals).unwrap();
+        let annealed = Epsilon::Annealed {
+            from: 1.0,
+            to: epsilon,
+            factor: 3.0,
+        };
+        for solver in [
+            Method::from(Sinkhorn::new(epsilon)),
+            Method::from(Sinkhorn::new(annealed)),
+            Method::from(Newton::new(epsilon)),
+            Method::from(Entropic::new(epsilon)),
+        ] {
+            // Whatever was reported of the whole problem at this ε.
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let notes = Arc::clone(&log);
+            let watched = solver.clone().on_progress(move |p| {
+                notes.lock().unwrap().push(*p);
+                ControlFlow::Continue(())
+            });
+            assert!(watched.solve(&problem).unwrap().status().is_converged());
+            let log = log.lock().unwrap().clone();
+            let is_last = |p: &Progress| p.epsilon == epsilon && p.iteration > 0;
+            // The samples that Newton's method begins with count from the beginning, too.
+            let whole = log.iter().rposition(|p| !is_last(p)).map_or(0, |at| at + 1);
+            let mut best = f64::INFINITY;
+            for (at, seen) in log.iter().enumerate().skip(whole) {
+                best = best.min(seen.violation);
+                let calls = AtomicUsize::new(0);
+                let stopped = solver.clone().on_progress(move |_| {
+                    match calls.fetch_add(1, Ordering::Relaxed) == at {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    }
+                });
+                let capped = solver.clone().max_iterations(seen.iteration);
+                for found in [stopped.solve(&problem), capped.solve(&problem)] {
+                    let found = found.unwrap();
+                    let told = format!("{solver:?} {n} × {m}, call {at}: {:?}", found.status());
+                    assert!(!found.status().is_converged(), "{told}");
+                    for violation in [found.violation(), found.certificate().violation] {
+                        assert!(violation <= 1.01 * best + 1e-7, "{told} {violation} {best}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_number_forbids_as_infinity_does() {
+    let mut compared = 0;
+    for seed in 0..60 {
+        let mut draw = Rng(seed);
+        let shapes = [
+            (2, 2),
+            (3, 2),
+            (2, 3),
+            (4, 2),
+            (5, 3),
+            (3, 8),
+            (20, 5),
+            (3, 40),
+        ];
+        let (n, m) = shapes[draw.below(shapes.len())];
+        let whole = |draw: &mut Rng, count: usize| -> Vec<f64> {
+            let mut masses = vec![1.0; count];
+            for _ in count..4 * n.max(m) {
+                masses[draw.below(count)] += 1.0;
+            }
+            masses
+        };
+        let (a, b) = (whole(&mut draw, n), whole(&mut draw, m));
+        let marginals = Marginals::balanced(&a, &b).unwrap();
+        let forbidden: Vec<f64> = (0..n * m)
+            .map(|_| {
+                let price = (draw.unit() * 64.0).round() / 64.0;
+                if draw.chance(0.5) {
+                    f64::INFINITY
+                } else {
+                    price
+                }
+            })
+            .collect();
+        let epsilon = [1e-4, 1e-2, 1e-1][draw.below(3)];
+        let dense = Dense::new(&forbidden, n, m).unwrap();
+        let problem = Problem::new(dense, marginals.clone()).unwrap();
+        for solver in [
+            Method::from(Sinkhorn::new(epsilon)),
+            Method::from(Newton::new(epsilon)),
+            Method::from(Entropic::new(epsilon)),
+        ] {
+            let Ok(best) = solver.solve(&problem) else {
+                continue;
+            };
+            if !best.status().is_converged() {
+                continue;
+            }
+            for large in [1e3, 1e6, 1e9, 1e15, 1e30] {
+                let priced: Vec<f64> = forbidden.iter().map(|c| c.min(large)).collect();
+                let dense = Dense::new(&priced, n, m).unwrap();
+                let asked = Problem::new(dense, marginals.clone()).unwrap();
+                let found = solver.solve(&asked).unwrap();
+                let told = format!(
+                    "{solver:?} {n} × {m}, {seed}, {large:e}: {:?}",
+                    found.status()
+                );
+                assert!(found.status().is_converged(), "{told}");
+                assert_eq!(found.iterations(), best.iterations(), "{told}");
+                assert_eq!(found.plan().to_dense(), best.plan().to_dense(), "{told}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+#[test]
+fn newton_given_up_in_the_middle_of_a_step_says_what_it_has() {
+    let n = 600;
+    let (here, there) = clouds(n);
+    let cloud = PointCloud::new(&here, &there, 2, SquaredEuclidean).unwrap();
+    let problem =
+        Problem::new(&cloud as &dyn Cost<f64>, Marginals::uniform(n, n).unwrap()).unwrap();
+    for epsilon in [0.01, 0.1] {
+        let cold = Newton::new(epsilon)
+            .max_iterations(0)
+            .solve(&problem)
+            .unwrap();
+        for micros in [0, 500, 5_000, 20_000, 60_000, 150_000] {
+            let limit = Duration::from_micros(micros);
+            let found = Newton::new(epsilon)
+                .time_limit(limit)
+                .solve(&problem)
+                .unwrap();
+            let (proof, told) = (found.certificate(), found.status());
+            let off = (proof.violation - found.violation()).abs();
+            assert!(off <= 1e-6, "{micros} µs: {told:?} {off}");
+            // Samples are solved to what they know about the whole.
+            let worst = cold.certificate().violation.max(0.25);
+            assert!(proof.violation <= 1.01 * worst, "{micros} µs: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn upper_bounds_do_not_pay_large_numbers() {
+    let n = 6;
+    for epsilon in [1e-2, 1e-1, 1.0] {
+        let mut bounds = Vec::new();
+        for large in [f64::INFINITY, 1e4, 1e6, 1e9, 1e15] {
+            let mut draw = Rng(3);
+            let costs: Vec<f64> = (0..n * n)
+                .map(|at| {
+                    let price = draw.unit();
+                    let dear = draw.chance(0.5) && at / n != at % n;
+                    if dear { large } else { price }
+                })
+                .collect();
+            let dense = Dense::new(&costs, n, n).unwrap();
+            let problem = Problem::new(dense, Marginals::uniform(n, n).unwrap()).unwrap();
+            let found = Sinkhorn::new(epsilon).solve(&problem).unwrap();
+            bounds.push(found.certificate().primal);
+        }
+        let most = 1.05 * bounds[0];
+        assert!(bounds.iter().all(|b| *b <= most), "{epsilon} {bounds:?}");
+    }
 }

@@ -84,14 +84,14 @@ impl Allocation {
 }
 
 /// Descends ε and checks that objectives fall to the optimum, never below, at the promised pace.
-fn comes_down<S: Solver<f64>>(allocation: &Allocation, ladder: &[f64], solver: impl Fn(f64) -> S) {
+fn comes_down<S: Solver<f64>>(allocation: &Allocation, stages: &[f64], solver: impl Fn(f64) -> S) {
     let optimum = allocation.optimum();
     let (n, k) = (allocation.n as f64, allocation.k as f64);
     // Both marginals of the augmented problem, and the entropy a plan of that mass can have.
     let total = n + allocation.caps.iter().sum::<f64>() - allocation.least;
     let entropy = total * ((n + 1.0) * (k + 1.0)).ln();
     let mut last = f64::INFINITY;
-    for &epsilon in ladder {
+    for &epsilon in stages {
         let objective = allocation.objective(&solver(epsilon));
         assert!(
             objective >= optimum - 1e-7 * n,

@@ -13,13 +13,15 @@ mod edges;
 mod honesty;
 mod label_allocation;
 mod methods;
+mod penalties;
 mod problems;
 mod random;
 mod statements;
 mod threads;
 
 use costs::{KINDS, Kind};
-use problems::Draw;
+use methods::Method;
+use problems::{Draw, Penalties};
 
 /// One module per kind of cost, one per scalar in it, one per solver in that, one test per law.
 macro_rules! stamp {
@@ -52,8 +54,35 @@ macro_rules! stamp {
                 an_answer_is_its_own_warm_start,
                 new_rows_are_labelled_like_old_ones,
             );
+            stamp!(@penalised $kind, $scalar, $solver);
         }
     )*};
+    // Two solvers know exact masses only, and say so.
+    (@penalised $kind:ident, $scalar:ident, NetworkSimplex) => {};
+    (@penalised $kind:ident, $scalar:ident, ShortestPaths) => {};
+    (@penalised $kind:ident, $scalar:ident, $solver:ident) => {
+        mod penalised {
+            use super::*;
+            stamp!(@penalised_laws $kind, $scalar, $solver,
+                penalties::the_answer_is_the_textbooks,
+                penalties::the_answer_pays_what_it_says,
+                statements::order_does_not_matter,
+                statements::neither_do_the_names_of_the_sides,
+                statements::an_answer_is_its_own_warm_start,
+            );
+        }
+    };
+    (@penalised_laws $kind:ident, $scalar:ident, $solver:ident, $($room:ident::$law:ident,)*) => {
+        $(#[test]
+        fn $law() {
+            let exact = <methods::$solver as Method<$scalar>>::is_exact();
+            let penalties = if exact { Penalties::Tv } else { Penalties::Any };
+            let draw = Draw::penalised(Kind::$kind, penalties);
+            random::check(random::cases(4, KINDS), draw, &|case| {
+                $room::$law::<$scalar, methods::$solver>(Kind::$kind, case)
+            });
+        })*
+    };
     (@laws $kind:ident, $scalar:ident, $solver:ident, $($law:ident,)*) => {
         $(#[test]
         fn $law() {
@@ -71,6 +100,8 @@ stamp!(
     closure = Closure,
     own = Own,
     turned = Turned,
+    sparse = Sparse,
+    sparse_turned = SparseTurned,
     squared_euclidean = SquaredEuclidean,
     euclidean = Euclidean,
     manhattan = Manhattan,

@@ -4,7 +4,7 @@
 //! and rows of no mass included. Masses are often small whole numbers and costs often equal: ties and
 //! degeneracy are the rule.
 
-use earthmover::{Marginals, Slack};
+use earthmover::{Marginals, Penalty, Reference, Slack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -32,6 +32,17 @@ pub struct Draw {
     pub largest: usize,
     pub slack: bool,
     pub forbidden: bool,
+    pub penalties: Penalties,
+}
+
+/// What sides may pay for other masses than their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Penalties {
+    /// Nothing: masses are kept.
+    None,
+    /// What an exact solver has a vertex for.
+    Tv,
+    Any,
 }
 
 impl Draw {
@@ -39,6 +50,7 @@ impl Draw {
         largest: 6,
         slack: true,
         forbidden: true,
+        penalties: Penalties::None,
     };
 
     /// Small problems for this kind of cost. Clouds have no forbidden pairs; masses that leave no choice but
@@ -49,6 +61,40 @@ impl Draw {
             ..Self::SMALL
         }
     }
+
+    /// The same with penalised masses, and totals that differ.
+    pub fn penalised(kind: Kind, penalties: Penalties) -> Self {
+        Self {
+            slack: false,
+            penalties,
+            ..Self::small(kind)
+        }
+    }
+}
+
+/// Masses of a random plan as penalised ones: sides of other totals, τ over six decades, at least one side penalised.
+fn penalised(penalties: Penalties, a: &[f64], b: &[f64], noise: &[f64]) -> Marginals {
+    // From the end: the first says whether pairs are forbidden.
+    let at = |k: usize| noise[noise.len() - 1 - k % noise.len()];
+    // One that `f32` holds too can be written into either scalar.
+    let tau = |k: usize| f64::from(10f64.powf(3.0 * at(k)) as f32);
+    let penalty = |k: usize| match (penalties, at(k) > 0.0) {
+        (Penalties::Any, true) => Penalty::Kl(tau(k + 1)),
+        _ => Penalty::Tv(tau(k + 1)),
+    };
+    let (rows, cols) = match at(4) {
+        x if x > 0.5 => (penalty(0), Penalty::Exact),
+        x if x > 0.0 => (Penalty::Exact, penalty(2)),
+        _ => (penalty(0), penalty(2)),
+    };
+    let heavier: Vec<f64> = b.iter().map(|b| b * 4f64.powf(at(5))).collect();
+    let reference = if at(6) > 0.3 {
+        Reference::Counting
+    } else {
+        Reference::Product
+    };
+    let marginals = Marginals::relaxed(a, &heavier, rows, cols).unwrap();
+    marginals.with_reference(reference)
 }
 
 /// Costs from 0 to 1: any number, or one of a few, so that there are ties.
@@ -122,14 +168,15 @@ pub fn case(draw: Draw) -> impl Strategy<Value = Case> {
                     let col = |j: usize| masses.iter().skip(j).step_by(cols + 1).sum::<f64>();
                     let a: Vec<f64> = (0..rows).map(row).collect();
                     let b: Vec<f64> = (0..cols).map(col).collect();
-                    let slack = Slack {
-                        row: row(rows),
-                        col: col(cols),
-                        row_cost: prices.0,
-                        col_cost: prices.1,
-                        corner_cost: if prices.3 { prices.2 } else { f64::INFINITY },
-                    };
+                    let slack = Slack::new(row(rows), col(cols))
+                        .row_cost(prices.0)
+                        .col_cost(prices.1)
+                        .corner_cost(if prices.3 { prices.2 } else { f64::INFINITY });
                     let (here, there) = points.split_at(rows * dimension);
+                    let marginals = match draw.penalties {
+                        Penalties::None => Marginals::with_slack(&a, &b, slack).unwrap(),
+                        some => penalised(some, &a, &b, &noise),
+                    };
                     Case {
                         rows,
                         cols,
@@ -137,7 +184,7 @@ pub fn case(draw: Draw) -> impl Strategy<Value = Case> {
                         here: here.to_vec(),
                         there: there.to_vec(),
                         dimension,
-                        marginals: Marginals::with_slack(&a, &b, slack).unwrap(),
+                        marginals,
                         noise,
                     }
                 },

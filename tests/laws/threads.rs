@@ -1,7 +1,9 @@
 //! The same bits for any number of threads.
 #![cfg(feature = "rayon")]
 
-use earthmover::{Cost, Dense, Marginals, PointCloud, Problem, Slack, Solver, SquaredEuclidean};
+use earthmover::{
+    Cost, Dense, Marginals, Penalty, PointCloud, Problem, Slack, Solver, SquaredEuclidean,
+};
 
 use crate::methods::{
     Annealed, Entropic, Method, NetworkSimplex, Newton, ShortestPaths, Sinkhorn, Stored,
@@ -59,12 +61,13 @@ fn marginals() -> Marginals {
     let a: Vec<f64> = (0..ROWS).map(|i| 1.0 + (i % 5) as f64).collect();
     let b: Vec<f64> = (0..COLS).map(|j| 10.0 + (j % 3) as f64).collect();
     let (supply, demand): (f64, f64) = (a.iter().sum(), b.iter().sum());
-    let slack = Slack {
-        row: demand - 500.0,
-        col: supply - 500.0,
-        ..Slack::NONE
-    };
+    let slack = Slack::new(demand - 500.0, supply - 500.0);
     Marginals::with_slack(&a, &b, slack).unwrap()
+}
+
+fn penalised(cols: Penalty) -> Marginals {
+    let kept = marginals();
+    Marginals::relaxed(kept.rows(), kept.cols(), Penalty::Kl(0.5), cols).unwrap()
 }
 
 fn every_solver(cost: &dyn Cost<f32>) {
@@ -75,6 +78,13 @@ fn every_solver(cost: &dyn Cost<f32>) {
     same_bits::<Newton>(problem);
     same_bits::<NetworkSimplex>(problem);
     same_bits::<ShortestPaths>(problem);
+    for cols in [Penalty::Kl(0.7), Penalty::Tv(0.2)] {
+        let problem = &Problem::new(cost, penalised(cols)).unwrap();
+        same_bits::<Sinkhorn>(problem);
+        same_bits::<Stored>(problem);
+        same_bits::<Annealed>(problem);
+        same_bits::<Newton>(problem);
+    }
 }
 
 #[test]
@@ -105,15 +115,18 @@ fn clouds_of_which_rows_see_little() {
     };
     let (x, y) = (scattered(n, 1), scattered(m, 99));
     let cloud = PointCloud::new(&x, &y, 2, SquaredEuclidean).unwrap();
-    let problem = Problem::new(&cloud as &dyn Cost<f32>, Marginals::uniform(n, m).unwrap());
-    let problem = problem.unwrap();
-    let with = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        let solver = Entropic::new(1e-3).tolerance(1e-4);
-        pool.build()
-            .unwrap()
-            .install(|| fingerprint(&problem, &solver))
-    };
-    let alone = with(1);
-    assert!([2, 3, 7].into_iter().all(|threads| with(threads) == alone));
+    let kl = Penalty::Kl(0.1);
+    let penalised = Marginals::relaxed(&vec![1.0; n], &vec![2.0; m], kl, kl);
+    for marginals in [Marginals::uniform(n, m), penalised] {
+        let problem = Problem::new(&cloud as &dyn Cost<f32>, marginals.unwrap()).unwrap();
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let solver = Entropic::new(1e-3).tolerance(1e-4);
+            pool.build()
+                .unwrap()
+                .install(|| fingerprint(&problem, &solver))
+        };
+        let alone = with(1);
+        assert!([2, 3, 7].into_iter().all(|threads| with(threads) == alone));
+    }
 }

@@ -9,6 +9,9 @@
 //! A panic, an allocation beyond the target's limit or ten seconds in one input end the run: the input is kept in
 //! `artifacts/<target>/`, its path printed. With `--keep-going` panics are only counted, one input kept for each
 //! place that panics.
+//!
+//! Seconds are the process's time on a processor, so that a busy machine is not a find; where that cannot be had they are the
+//! clock's. Executions so far are printed once a minute, and all of them at the end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -22,18 +25,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use earthmover_fuzz::mutate::{Draws, mutate};
+use earthmover_fuzz::mutate::mutate;
 use earthmover_fuzz::{LONGEST, OUTCOME, TARGETS, Target, clean};
+use earthmover_testkit::Rng;
 
-/// Longest that one input may take.
+/// Longest that one input may keep a processor busy.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest that it may take by the clock, busy or not: an input that waits for something is a find too.
+const DEADLOCK: Duration = Duration::from_secs(1800);
+/// Between two lines that say how far a run has come.
+const REPORT: Duration = Duration::from_secs(60);
 /// Most mutations that others start from.
 const POOL: usize = 400;
 
 /// What is being run, for whoever has to save it.
 static CURRENT: Mutex<(&str, Vec<u8>)> = Mutex::new(("", Vec::new()));
-/// Milliseconds since the start at which it began; 0 between inputs.
-static SINCE: AtomicU64 = AtomicU64::new(0);
+/// Which input of the process it is, from 1; 0 between inputs.
+static RUNNING: AtomicU64 = AtomicU64::new(0);
+/// Inputs run so far.
+static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Where the last panic was.
 static PLACE: Mutex<String> = Mutex::new(String::new());
@@ -83,7 +93,7 @@ fn home() -> &'static Path {
 fn save(why: &str) -> PathBuf {
     let (target, input) = CURRENT.lock().map(|c| c.clone()).unwrap_or_default();
     let folder = home().join("artifacts").join(target);
-    let sum = earthmover_fuzz::allocator::sum(&input);
+    let sum = earthmover_testkit::fnv1a(&input);
     let path = folder.join(format!("{why}-{sum:016x}"));
     let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, &input));
     match written {
@@ -93,15 +103,40 @@ fn save(why: &str) -> PathBuf {
     path
 }
 
+/// The time that this process has spent on processors, all threads together.
+fn busy(start: Instant) -> Duration {
+    // proc(5): the name in brackets may hold anything; behind it, user and system time are fields 12 and 13, in hundredths.
+    let told = fs::read_to_string("/proc/self/stat").ok();
+    let fields = told.as_deref().and_then(|s| s.rsplit_once(')'));
+    let ticks = fields.and_then(|(_, rest)| {
+        let mut fields = rest.split_whitespace().skip(11);
+        let mut next = || fields.next()?.parse::<u64>().ok();
+        Some(next()? + next()?)
+    });
+    ticks.map_or_else(|| start.elapsed(), |t| Duration::from_millis(10 * t))
+}
+
+/// Ends the process at an input that does not end; says now and then how far it has come.
 fn watch(start: Instant) {
+    let mut last = (0, Duration::ZERO, Instant::now());
+    let mut reported = Instant::now();
     loop {
         std::thread::sleep(Duration::from_millis(200));
-        let since = SINCE.load(Ordering::Relaxed);
-        let now = start.elapsed().as_millis() as u64;
-        if since != 0 && now.saturating_sub(since) > PATIENCE.as_millis() as u64 {
-            eprintln!("no end after {} s", PATIENCE.as_secs());
+        let (running, now) = (RUNNING.load(Ordering::Relaxed), busy(start));
+        if running == 0 || running != last.0 {
+            last = (running, now, Instant::now());
+        }
+        if now.saturating_sub(last.1) > PATIENCE || last.2.elapsed() > DEADLOCK {
+            let waited = last.2.elapsed().as_secs();
+            let busy = now.saturating_sub(last.1).as_secs();
+            eprintln!("no end after {busy} s of a processor, {waited} s by the clock");
             save("slow");
             std::process::exit(1);
+        }
+        if reported.elapsed() > REPORT {
+            reported = Instant::now();
+            let executions = EXECUTIONS.load(Ordering::Relaxed);
+            println!("{executions} executions in {} s of a processor", now.as_secs());
         }
     }
 }
@@ -171,13 +206,13 @@ impl Session {
             current.1.clear();
             current.1.extend_from_slice(input);
         }
-        let now = self.start.elapsed().as_millis() as u64;
-        SINCE.store(now.max(1), Ordering::Relaxed);
+        let count = EXECUTIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        RUNNING.store(count, Ordering::Relaxed);
         LIMIT.store(self.target.largest_allocation, Ordering::Relaxed);
         OUTCOME.store(0, Ordering::Relaxed);
         let held = panic::catch_unwind(|| (self.target.run)(input)).is_ok();
         LIMIT.store(usize::MAX, Ordering::Relaxed);
-        SINCE.store(0, Ordering::Relaxed);
+        RUNNING.store(0, Ordering::Relaxed);
         self.executions += 1;
         if !held {
             let place = PLACE.lock().map(|p| p.clone()).unwrap_or_default();
@@ -206,10 +241,16 @@ fn corpus(target: &Target) -> Vec<PathBuf> {
 }
 
 fn explore(session: &mut Session, mut pool: Vec<Vec<u8>>, options: &Options) {
-    let mut draw = Draws(options.seed);
-    let end = Instant::now();
-    let done = |session: &Session| {
-        end.elapsed().as_secs_f64() >= options.seconds || session.executions >= options.executions
+    let mut draw = Rng(options.seed);
+    let since = busy(session.start);
+    let mut late = false;
+    // The time is asked for now and then only: that is a file to read.
+    let mut done = |session: &Session| {
+        if session.executions.is_multiple_of(64) {
+            let spent = busy(session.start).saturating_sub(since);
+            late = spent.as_secs_f64() >= options.seconds;
+        }
+        late || options.seconds == 0.0 || session.executions >= options.executions
     };
     if pool.is_empty() {
         pool.push(Vec::new());
@@ -239,6 +280,7 @@ fn run(target: Target, start: Instant, options: &Options) -> bool {
         executions: 0,
         finds: BTreeMap::new(),
     };
+    let before = busy(start);
     let files = if options.inputs.is_empty() {
         corpus(&target)
     } else {
@@ -257,10 +299,11 @@ fn run(target: Target, start: Instant, options: &Options) -> bool {
         explore(&mut session, pool, options);
     }
     println!(
-        "{:<12} {} kept inputs, {} executions, {} places that panic",
+        "{:<12} {} kept inputs, {} executions in {:.0} s, {} places that panic",
         target.name,
         files.len(),
         session.executions,
+        busy(start).saturating_sub(before).as_secs_f64(),
         session.finds.len()
     );
     whole && session.finds.is_empty()

@@ -1,8 +1,10 @@
 //! Newton's method at one ε: sweep with curvature, step, judge.
 
 use super::step::Step;
-use crate::entropic::outcome::Outcome;
+use crate::entropic::outcome::{Best, Outcome};
 use crate::entropic::semidual::{SemiDual, Verdict, verdict};
+use crate::entropic::stagnation::Stagnation;
+use crate::entropic::transpose::measure;
 use crate::solver::Guard;
 use crate::sweep::Curvature;
 use crate::{Error, Progress, Side, Status};
@@ -20,16 +22,16 @@ pub(crate) struct Limits<'a> {
 }
 
 /// Damping that only fixes the gauge.
-const LIGHT: f64 = 1e-11;
+const GAUGE_DAMPING: f64 = 1e-11;
 
 /// First damping after a step that went too far.
-const FIRST: f64 = 1e-3;
+const FIRST_DAMPING: f64 = 1e-3;
 
 /// Steps in a row without improvement after which rounding must be what is left.
 const PATIENCE: usize = 30;
 const IMPATIENCE: usize = 5;
 
-/// Ascends the semi-dual from `g` (slack last) at `epsilon`; `iterations` were spent before.
+/// Ascends the semi-dual from `g` (slack last) at `epsilon`; `iterations` were spent before. Takes note of the `best` point on its way.
 ///
 /// A step Δ is judged by the slope it leaves: the semi-dual is concave, so the slope along Δ falls from
 /// d·Δ at the start, and where it is still above −½ of that at the end the step has not gone far beyond
@@ -41,6 +43,7 @@ pub(crate) fn ascend(
     epsilon: f64,
     iterations: usize,
     limits: &Limits<'_>,
+    best: &mut Best,
 ) -> Result<Outcome, Error> {
     let size = g.len();
     let mut ascent = Ascent {
@@ -48,112 +51,56 @@ pub(crate) fn ascend(
         semidual,
         epsilon,
         iterations,
-        step: Step::new(size),
+        step: Step::new(size).until(limits.guard.interrupt()),
         slack_row: vec![0.0; size],
+        damping: GAUGE_DAMPING,
+        longest: 40.0 * epsilon,
     };
-    let mut g = g;
-    let mut sums = vec![0.0; size];
-    let mut violation = ascent.look(&mut g, &mut sums)?;
-    let (mut lambda, mut longest) = (LIGHT, 40.0 * epsilon);
-    let (mut trial, mut trial_sums) = (g.clone(), vec![0.0; size]);
-    let (mut best, mut since_best) = (violation, 0);
-    let first = violation;
+    let mut here = ascent.begin(g)?;
+    if !here.violation.is_finite() && limits.guard.is_over() {
+        // Given up before it could say anything: a sweep without curvature does.
+        let (found, tolerance) = ((&mut here.g, &mut here.sums), limits.tolerance);
+        let (backend, semidual) = (&mut *ascent.backend, &mut *ascent.semidual);
+        (here.violation, _) = measure(backend, semidual, epsilon, found.0, found.1, tolerance)?;
+    }
+    let mut trial = Point {
+        g: here.g.clone(),
+        sums: vec![0.0; size],
+        violation: f64::INFINITY,
+    };
+    let mut stagnation = Stagnation::new(here.violation);
+    let first = here.violation;
     let status = loop {
-        let floor = ascent.backend.resolution();
-        match verdict(violation, floor, limits.tolerance, limits.margin) {
-            Verdict::Met => break Status::Converged,
-            Verdict::Blurred => break Status::Stalled,
-            Verdict::Missed => {}
+        let found = (epsilon, here.violation);
+        best.note(ascent.semidual, found, &here.g, &here.sums);
+        if let Some(status) = ascent.end(here.violation, first, stagnation.idle(), limits) {
+            break status;
         }
-        let progress = Progress::entropic(
-            ascent.iterations,
-            violation,
-            first,
-            limits.tolerance,
-            epsilon,
-        );
-        if limits.guard.says_stop(&progress) {
-            break Status::Stopped;
-        }
-        if ascent.iterations >= limits.max_iterations {
-            break Status::IterationLimit;
-        }
-        // Close to what the scalar can resolve, a few idle steps say that there is no more to gain.
-        if (since_best > PATIENCE && violation < 1e3 * floor)
-            || (since_best > IMPATIENCE && violation < 20.0 * floor)
-        {
-            break Status::Stalled;
-        }
-        let demands = &ascent.semidual.demands;
-        let stiffness = &mut ascent.step.stiffness;
-        ascent.semidual.stiffness(epsilon, &g, &sums, stiffness);
-        if !ascent.step.solve(demands, &sums, epsilon, lambda, longest) {
-            if lambda > 1e12 {
+        if !ascent.propose(&here) {
+            if ascent.damping > 1e12 {
                 break Status::IterationLimit;
             }
-            lambda = (lambda * 10.0).max(FIRST);
+            ascent.damping = (ascent.damping * 10.0).max(FIRST_DAMPING);
             continue;
         }
-        let (delta, total) = (ascent.step.delta.clone(), ascent.semidual.total);
-        let slope = |sums: &[f64], demands: &[f64]| -> f64 {
-            demands
-                .iter()
-                .zip(sums)
-                .zip(&delta)
-                .map(|((w, s), d)| ((w - s) / total) * d)
-                .sum()
-        };
-        let before = slope(&sums, demands);
-        for ((t, &g), &d) in trial.iter_mut().zip(&g).zip(&delta) {
-            *t = g + d;
-        }
-        // The curvature of the point at hand is needed again if the trial is worse.
-        let kept = core::mem::take(&mut ascent.step.outer);
-        ascent.step.outer = vec![0.0; size * size];
-        let here = ascent
-            .semidual
-            .is_relaxed()
-            .then(|| ascent.semidual.clone());
-        let outcome = ascent.look(&mut trial, &mut trial_sums)?;
-        let after = slope(&trial_sums, &ascent.semidual.demands);
-        let fine = outcome <= violation || after >= -0.5 * before;
-        if fine && outcome.is_finite() {
-            core::mem::swap(&mut g, &mut trial);
-            core::mem::swap(&mut sums, &mut trial_sums);
-            violation = outcome;
-            if after > -0.2 * before {
-                lambda = (lambda * 0.1).max(LIGHT);
-                longest = (longest * 2.0).min(1e6 * epsilon);
-            }
-        } else {
-            ascent.step.outer = kept;
-            if let Some(here) = here {
-                *ascent.semidual = here;
-            }
-            lambda = (lambda * 8.0).max(FIRST);
-            longest = (longest * 0.25).max(epsilon);
-        }
-        if violation < 0.99 * best {
-            (best, since_best) = (violation, 0);
-        } else {
-            since_best += 1;
-        }
+        ascent.go(&mut here, &mut trial)?;
+        stagnation.improves(here.violation);
     };
-    // Leave the backend at the point that is returned.
-    if trial_sums.iter().any(|s| *s != 0.0) && trial != g {
-        ascent.backend.obey(ascent.semidual.row_law());
-        ascent
-            .backend
-            .sweep(&ascent.semidual.dual_point(epsilon, &g), &mut trial_sums)?;
-    }
     Ok(Outcome {
-        g,
+        g: here.g,
         epsilon,
         status,
         iterations: ascent.iterations,
-        violation,
-        sums,
+        violation: here.violation,
+        sums: here.sums,
     })
+}
+
+/// Potentials, and what a sweep found there.
+struct Point {
+    g: Vec<f64>,
+    sums: Vec<f64>,
+    violation: f64,
 }
 
 struct Ascent<'a> {
@@ -163,20 +110,107 @@ struct Ascent<'a> {
     iterations: usize,
     step: Step,
     slack_row: Vec<f64>,
+    /// Of the next step, and how far it may go.
+    damping: f64,
+    longest: f64,
 }
 
 impl Ascent<'_> {
-    /// Sums and curvature at `g`; returns the violation.
+    fn begin(&mut self, mut g: Vec<f64>) -> Result<Point, Error> {
+        let mut sums = vec![0.0; g.len()];
+        let violation = self.look(&mut g, &mut sums)?;
+        Ok(Point { g, sums, violation })
+    }
+
+    /// Whether the ascent is over, and why.
+    fn end(&self, violation: f64, first: f64, idle: usize, limits: &Limits<'_>) -> Option<Status> {
+        let floor = self.backend.resolution();
+        match verdict(violation, floor, limits.tolerance, limits.margin) {
+            Verdict::Met => return Some(Status::Converged),
+            Verdict::Blurred => return Some(Status::Stalled),
+            Verdict::Missed => {}
+        }
+        let (iterations, tolerance) = (self.iterations, limits.tolerance);
+        let progress = Progress::entropic(iterations, violation, first, tolerance, self.epsilon);
+        if limits.guard.says_stop(&progress) {
+            return Some(Status::Stopped);
+        }
+        if self.iterations >= limits.max_iterations {
+            return Some(Status::IterationLimit);
+        }
+        // Close to what the scalar can resolve, a few idle steps say that there is no more to gain.
+        let is_stalled = (idle > PATIENCE && violation < 1e3 * floor)
+            || (idle > IMPATIENCE && violation < 20.0 * floor);
+        is_stalled.then_some(Status::Stalled)
+    }
+
+    /// Works out the damped step; false where it has none at this damping.
+    fn propose(&mut self, here: &Point) -> bool {
+        let stiffness = &mut self.step.stiffness;
+        self.semidual
+            .stiffness(self.epsilon, &here.g, &here.sums, stiffness);
+        let demands = &self.semidual.demands;
+        self.step.solve(
+            demands,
+            &here.sums,
+            self.epsilon,
+            self.damping,
+            self.longest,
+        )
+    }
+
+    /// What is left to gain along the step where the sums are these, of the total mass.
+    fn slope(&self, delta: &[f64], sums: &[f64]) -> f64 {
+        let each = self.semidual.demands.iter().zip(sums).zip(delta);
+        each.map(|((w, s), d)| ((w - s) / self.semidual.total) * d)
+            .sum()
+    }
+
+    /// Takes the step, or stays and dares less.
+    fn go(&mut self, here: &mut Point, trial: &mut Point) -> Result<(), Error> {
+        let delta = self.step.delta.clone();
+        let before = self.slope(&delta, &here.sums);
+        for ((t, &g), &d) in trial.g.iter_mut().zip(&here.g).zip(&delta) {
+            *t = g + d;
+        }
+        // The curvature of the point at hand is needed again if the trial is worse.
+        let size = delta.len();
+        let kept = core::mem::replace(&mut self.step.outer, vec![0.0; size * size]);
+        let relaxed = self.semidual.is_relaxed().then(|| self.semidual.clone());
+        trial.violation = self.look(&mut trial.g, &mut trial.sums)?;
+        let after = self.slope(&delta, &trial.sums);
+        let fine = trial.violation <= here.violation || after >= -0.5 * before;
+        if fine && trial.violation.is_finite() {
+            core::mem::swap(here, trial);
+            if after > -0.2 * before {
+                self.damping = (self.damping * 0.1).max(GAUGE_DAMPING);
+                self.longest = (self.longest * 2.0).min(1e6 * self.epsilon);
+            }
+        } else {
+            self.step.outer = kept;
+            if let Some(relaxed) = relaxed {
+                *self.semidual = relaxed;
+            }
+            self.damping = (self.damping * 8.0).max(FIRST_DAMPING);
+            self.longest = (self.longest * 0.25).max(self.epsilon);
+        }
+        Ok(())
+    }
+
+    /// Sums and curvature at `g`; returns the violation, infinite where the sweep was given up.
     fn look(&mut self, g: &mut [f64], sums: &mut [f64]) -> Result<f64, Error> {
         let relaxed = self.semidual.is_relaxed();
         if relaxed {
-            self.semidual.cut(self.epsilon, g);
+            self.semidual.clip(self.epsilon, g);
             self.backend.obey(self.semidual.row_law());
         }
         let at = self.semidual.dual_point(self.epsilon, g);
         self.backend
             .sweep_with_curvature(&at, sums, &mut self.step.outer)?;
         self.iterations += 1;
+        if self.step.interrupt.is_due() {
+            return Ok(f64::INFINITY);
+        }
         if relaxed {
             let mut logs = vec![0.0; g.len()];
             let factor = self

@@ -10,38 +10,38 @@
 //! annealing ε there, then a larger sample, then the whole: most sweeps are over few rows.
 //!
 //! Penalised masses ([`Penalty`](crate::Penalty)) add what their law makes of it: a row's product counts by dφ/dφ*, and a column
-//! under KL is stiffer by its mass over τ. Under TV potentials are bounded and the curvature jumps: then Sinkhorn's steps are taken.
+//! under KL is stiffer by its mass over τ. There a cold start begins with Sinkhorn's steps, which under KL are often the end of it; under TV
+//! potentials are bounded, the curvature jumps, and there are no others.
 
 mod ascent;
 mod continuation;
 mod step;
-
-use core::ops::ControlFlow;
-use core::time::Duration;
 
 pub(crate) use ascent::Limits;
 use ascent::ascend;
 pub(crate) use continuation::descend;
 pub(crate) use step::Step;
 
-use crate::cost::{Sampled, Transposed};
+use crate::cost::{Sampled, Transposed, whole_rows};
 use crate::entropic::outcome::{
-    Outcome, answer, check_epsilon, check_law, check_shape, check_tolerance, unswept,
+    Best, Outcome, answer, check_epsilon, check_law, check_shape, check_tau, check_tolerance,
+    unswept,
 };
 use crate::entropic::precision as digits;
 use crate::entropic::probe::CostProbe;
-use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict};
+use crate::entropic::prohibitive;
+use crate::entropic::semidual::{ROUNDING_SIDES, SemiDual, Verdict};
 use crate::entropic::sinkhorn::{self, TABLE_BYTES, drive};
 use crate::entropic::transpose::{measure, transposed_back};
+use crate::kernel::tiles::MOST_CURVED;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, options, solves, watched};
+use crate::sweep::shared::Shared;
 use crate::sweep::{Curvature, Streamed};
-use crate::{
-    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
-};
+use crate::{Cost, Entropic, Error, Marginals, Potentials, Problem, Real, Solution, Status};
 
 /// The second-order entropic solver: the same question and answer as [`Sinkhorn`](crate::Sinkhorn).
 ///
@@ -69,30 +69,51 @@ pub struct Newton {
     epsilon: f64,
     tolerance: f64,
     max_iterations: usize,
-    pub(crate) budget: usize,
+    pub(crate) memory_budget: usize,
     #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
 }
 
+/// Entries of the largest sample: every member of a team has all of them.
+const MOST_SAMPLED: usize = 1 << 27;
+
 /// Rows of the smallest sample: so many, and so many a column; and of the next relative to the last.
-const SAMPLE: usize = 256;
-const FEWEST: usize = 12;
-const GROWTH: usize = 8;
+const LEAST_SAMPLE: usize = 256;
+const SAMPLE_PER_COLUMN: usize = 12;
+const SAMPLE_GROWTH: usize = 8;
 
 /// Rows a column that tell as much as the first sweep over all of them can use.
-const ENOUGH: usize = 200;
+const ENOUGH_PER_COLUMN: usize = 200;
 
 /// Sweeps over a sample before it counts as no help.
-const MOST_ON_SAMPLES: usize = 150;
+const MOST_SAMPLE_SWEEPS: usize = 150;
 
 /// Share of the tolerance that lists of entries may leave out of a row.
-const LEFT_OUT: f64 = 0.01;
+const DROPPED_SHARE: f64 = 0.01;
 
 /// Divisor of ε between stages of a cold start.
 const COOLING: f64 = 4.0;
 
+/// Sinkhorn's sweeps with which a cold start begins where masses are penalised.
+const RELAXED_START: usize = 400;
+
 /// Columns up to which a dense curvature is cheap.
-const NARROW: usize = 32;
+const NARROW_COLUMNS: usize = 32;
+
+solves! {
+    Newton by newton,
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
+    solve,
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    solve_from,
+}
 
 impl Newton {
     /// What options start from as they are read: ε has no default, and solving refuses to do without.
@@ -107,7 +128,7 @@ impl Newton {
             epsilon,
             tolerance: 1e-6,
             max_iterations: 1_000,
-            budget: TABLE_BYTES,
+            memory_budget: TABLE_BYTES,
             watch: Watch::default(),
         }
     }
@@ -117,79 +138,35 @@ impl Newton {
         self.epsilon
     }
 
-    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+        tolerance: f64,
+
+        /// Most sweeps over the whole problem. Default 1,000.
+        max_iterations: usize,
+
+        /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
+        /// not larger, they are copied once, row by row, which is many times faster to read; Default 64 MB (2²⁶ bytes); 0 for never.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{FromFn, Marginals, Newton, Problem};
+        /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+        /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
+        /// let (table, none) = (Newton::new(0.1), Newton::new(0.1).memory_budget(0));
+        /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        memory_budget: usize,
     }
 
-    /// Most sweeps over the whole problem. Default 1,000.
-    pub fn max_iterations(mut self, sweeps: usize) -> Self {
-        self.max_iterations = sweeps;
-        self
-    }
-
-    /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
-    /// not larger, they are copied once, row by row, which is many times faster to read; Default 64 MB (2²⁶ bytes); 0 for never.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{FromFn, Marginals, Newton, Problem};
-    /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
-    /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
-    /// let (table, none) = (Newton::new(0.1), Newton::new(0.1).memory_budget(0));
-    /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn memory_budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Calls back after every sweep over the whole problem, and after those over samples of it with which a cold start
-    /// begins (as iteration 0); [`ControlFlow::Break`] stops.
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
-    /// sweep. Default: never.
-    ///
-    /// # Errors
-    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
-    }
-
-    /// Solves from rest.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
-    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
-    pub fn solve<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::newton(self, &problem.erased(), None)?;
-        Ok(Solution::of(problem, answer))
-    }
-
-    /// Solves from the column potentials of an earlier answer to a similar problem.
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
-    pub fn solve_from<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-        start: &Potentials,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::newton(self, &problem.erased(), Some(start))?;
-        Ok(Solution::of(problem, answer))
+    watched! {
+        /// Calls back after every sweep over the whole problem, and after those over samples of it with which a cold start
+        /// begins (as iteration 0); [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops.
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one
+        /// sweep. Default: never.
+        time_limit,
     }
 
     /// Solves with the sweeps and curvatures of a backend that holds the costs and row masses of `problem`, from rest: no
@@ -224,13 +201,17 @@ impl Newton {
         problem: &'p Erased<'c, T>,
         start: Option<&Potentials>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
+        let guard = self.watch.begin_over(problem.cost().shard())?;
         self.check_options()?;
+        check_tau(problem.marginals(), self.epsilon)?;
         let start = start.map(|start| start::columns(start, problem.marginals()));
         let (start, survey) = (start.transpose()?, check::whole(problem)?);
         let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon);
         let start = start.map(|g| start::within(g, reach));
-        self.run(problem, start, 0, &survey, &guard)
+        let asked = (self.epsilon, self.tolerance);
+        prohibitive::solve(problem, &survey, asked, |problem, survey| {
+            self.run(problem, start.clone(), 0, survey, &guard)
+        })
     }
 
     /// The body of [`solve_on`](Self::solve_on).
@@ -239,10 +220,11 @@ impl Newton {
         problem: &'p Erased<'c, T>,
         backend: &mut dyn Curvature,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
+        let guard = self.watch.begin_over(problem.cost().shard())?;
         self.check_options()?;
-        check_shape(problem, backend)?;
-        check_law(problem, backend)?;
+        check_tau(problem.marginals(), self.epsilon)?;
+        check_shape(problem.marginals(), backend)?;
+        check_law(problem.marginals(), backend)?;
         let survey = check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
         let g = semidual.cold_start();
@@ -251,8 +233,15 @@ impl Newton {
         }
         let ceiling = survey.span(problem.marginals());
         let limits = self.limits(self.tolerance, ceiling, &guard);
-        let outcome = descend(backend, &mut semidual, g, self.epsilon, 0, &limits)?;
+        let mut backend = Shared::new(backend, problem.cost().shard());
+        let outcome = descend(&mut backend, &mut semidual, g, self.epsilon, 0, &limits)?;
         Ok(answer(problem, &semidual, outcome))
+    }
+
+    /// Whether a problem is turned round to be solved, or has more columns than members of a team add up curvatures of: then none
+    /// of them can do with its own rows.
+    pub(crate) fn transposes<T: Real>(&self, problem: &Erased<'_, T>) -> bool {
+        problem.cols() > whole_rows(problem.cost()).min(MOST_CURVED)
     }
 
     fn check_options(&self) -> Result<(), Error> {
@@ -264,7 +253,7 @@ impl Newton {
         Limits {
             tolerance,
             max_iterations: self.max_iterations,
-            margin: CERTAIN,
+            margin: ROUNDING_SIDES,
             ceiling,
             guard,
         }
@@ -286,15 +275,38 @@ impl Newton {
             let g = start.unwrap_or_else(|| semidual.cold_start());
             return Ok(unswept(problem, &semidual, g, self.epsilon));
         }
-        if problem.cols() <= problem.rows() {
+        let marginals = problem.marginals();
+        let (start, spent) =
+            if marginals.has_bounded_potentials() || (marginals.is_relaxed() && start.is_none()) {
+                // Bounds make the curvature jump, and far away masses are exponentials that no parabola follows: plain steps mind neither.
+                let most = if marginals.has_bounded_potentials() {
+                    self.max_iterations
+                } else {
+                    self.max_iterations.min(RELAXED_START)
+                };
+                let steps = Entropic::new(self.epsilon)
+                    .tolerance(self.tolerance)
+                    .max_iterations(most)
+                    .memory_budget(self.memory_budget);
+                let found = steps.by_sinkhorn(problem, start, survey, guard)?;
+                let sweeps = found.iterations();
+                if found.status() != Status::IterationLimit || sweeps >= self.max_iterations {
+                    return Ok(found);
+                }
+                let from = start::columns(&found.into_columns(), marginals)?;
+                (Some(semidual.fit(from)), spent + sweeps)
+            } else {
+                (start, spent)
+            };
+        if problem.cols() <= whole_rows(problem.cost()) {
             return self.tall(problem, start, spent, survey, guard);
         }
         // Wide: the same on the transposed question.
         let view = Transposed(problem.cost());
-        let turned = problem.turned(&view);
+        let transposed = problem.transposed_over(&view);
         let start = start.map(|g| self.rows_of(problem, g));
         let other = self
-            .tall(&turned, start, spent, survey, guard)
+            .tall(&transposed, start, spent, survey, guard)
             .map_err(Error::transposed)?;
         transposed_back(problem, survey, self.tolerance, other)
     }
@@ -379,7 +391,7 @@ impl Newton {
         let g = match start {
             Some(g) => g,
             None => {
-                let g = self.cold(cost, marginals, semidual, probe, ceiling, guard);
+                let g = self.cold(cost, marginals, semidual, probe, ceiling, guard)?;
                 if guard.is_stopped() {
                     return self.stopped_cold(cost, marginals, semidual, g, spent);
                 }
@@ -387,9 +399,11 @@ impl Newton {
             }
         };
         // Lists leave out a share of each row: what they leave out counts, too.
-        let limits = self.limits((1.0 - 2.0 * LEFT_OUT) * self.tolerance, ceiling, guard);
-        let faint = LEFT_OUT * self.tolerance;
-        let mut backend = probe.backend(cost, marginals, marginals.rows(), faint);
+        let limits = self.limits((1.0 - 2.0 * DROPPED_SHARE) * self.tolerance, ceiling, guard);
+        let drop_tolerance = DROPPED_SHARE * self.tolerance;
+        let interrupt = guard.interrupt();
+        let mut backend =
+            probe.backend(cost, marginals, marginals.rows(), drop_tolerance, interrupt);
         let mut outcome = descend(&mut *backend, semidual, g, self.epsilon, spent, &limits)?;
         drop(backend);
         if outcome.status == Status::Converged
@@ -429,7 +443,7 @@ impl Newton {
             part: None,
         };
         let g = start.unwrap_or_else(|| semidual.cold_start());
-        let mut backend = Streamed::over(cost, marginals.rows());
+        let mut backend = Shared::new(Streamed::over(cost, marginals.rows()), cost.shard());
         drive(&mut backend, semidual, g, &limits)
     }
 
@@ -442,7 +456,7 @@ impl Newton {
         found: Vec<f64>,
         spent: usize,
     ) -> Result<Outcome, Error> {
-        let mut backend = Streamed::over(cost, marginals.rows());
+        let mut backend = Shared::new(Streamed::over(cost, marginals.rows()), cost.shard());
         let mut best: Option<Outcome> = None;
         for mut g in [semidual.cold_start(), found] {
             let mut sums = vec![0.0; g.len()];
@@ -478,7 +492,7 @@ impl Newton {
         semidual: &mut SemiDual,
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
-        let mut plain = Streamed::over(cost, marginals.rows());
+        let mut plain = Shared::new(Streamed::over(cost, marginals.rows()), cost.shard());
         let (violation, verdict) = measure(
             &mut plain,
             semidual,
@@ -506,31 +520,35 @@ impl Newton {
         probe: CostProbe,
         ceiling: f64,
         guard: &Guard<'_>,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, Error> {
         let mut g = semidual.cold_start();
-        let (n, k) = (cost.rows(), cost.cols());
+        let (n, k) = (whole_rows(cost), cost.cols());
         let mut count = if marginals.is_relaxed() {
             // What is best for a part says little where masses may be missed.
             n
         } else {
-            SAMPLE.max(FEWEST * k).min(n)
+            LEAST_SAMPLE.max(SAMPLE_PER_COLUMN * k).min(n)
         };
         let mut first = true;
         loop {
-            let part = Sampled::new(cost, count);
-            let weights = part.masses(marginals.rows(), marginals.supply());
+            let part = Sampled::new(cost, count)?;
+            let weights = part.masses(marginals.rows(), marginals.supply())?;
             // What a sample of this size knows about the whole.
             let know = 0.2 * ((k + 1) as f64 / count as f64).sqrt();
             if first {
-                let mut backend = Streamed::new(&part, &weights);
+                let mut backend = Streamed::new(&part, &weights).until(guard.interrupt());
                 g = self.anneal(&mut backend, semidual, g, probe.spread, guard);
             }
             let tolerance = know.max(self.tolerance);
             let limits = Limits {
-                max_iterations: MOST_ON_SAMPLES,
+                max_iterations: MOST_SAMPLE_SWEEPS,
                 ..self.limits(tolerance, ceiling, guard)
             };
-            let mut backend = probe.backend(&part, marginals, &weights, LEFT_OUT * tolerance);
+            if guard.is_over() {
+                return Ok(g);
+            }
+            let (dropped, interrupt) = (DROPPED_SHARE * tolerance, guard.interrupt());
+            let mut backend = probe.backend(&part, marginals, &weights, dropped, interrupt);
             let outcome = descend(&mut *backend, semidual, g.clone(), self.epsilon, 0, &limits);
             if let Ok(outcome) = outcome
                 && outcome.status != Status::IterationLimit
@@ -538,10 +556,12 @@ impl Newton {
                 g = outcome.g;
             }
             first = false;
-            if guard.is_stopped() || count * GROWTH > n || count >= ENOUGH * k {
-                return g;
+            let next = count * SAMPLE_GROWTH;
+            let is_large = next > n || next.saturating_mul(k) > MOST_SAMPLED;
+            if guard.is_stopped() || is_large || count >= ENOUGH_PER_COLUMN * k {
+                return Ok(g);
             }
-            count *= GROWTH;
+            count = next.min(ENOUGH_PER_COLUMN * k);
         }
     }
 }
@@ -569,12 +589,13 @@ impl Newton {
         }
         stages.reverse();
         for epsilon in stages {
-            let outcome = if g.len() <= NARROW {
+            let outcome = if g.len() <= NARROW_COLUMNS {
                 let limits = Limits {
                     max_iterations: 20,
                     ..self.limits(rough, spread, guard)
                 };
-                ascend(backend, semidual, g.clone(), epsilon, 0, &limits)
+                let mut best = Best::at(epsilon);
+                ascend(backend, semidual, g.clone(), epsilon, 0, &limits, &mut best)
             } else {
                 let limits = sinkhorn::Limits {
                     stages: vec![epsilon],
@@ -596,14 +617,5 @@ impl Newton {
             }
         }
         g
-    }
-}
-
-impl<T: Real> Solver<T> for Newton {
-    fn solve<'p, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        Self::solve(self, problem)
     }
 }

@@ -10,7 +10,8 @@
 //! where a pure Newton step would overshoot exponentially. Near the solution m → s and the step is
 //! Newton's. λ is Levenberg's damping; it also fixes the gauge, since A does not see a common shift.
 
-use crate::kernel::cholesky::{cholesky, substitute};
+use crate::kernel::cholesky::{cholesky_until, substitute};
+use crate::kernel::interrupt::Interrupt;
 
 /// Workspace of a Newton step for `size` columns, slack included.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Step {
     factored: bool,
     /// The step itself.
     pub(crate) delta: Vec<f64>,
+    /// Who may give a factorisation up: then there is no step.
+    pub(crate) interrupt: Interrupt,
 }
 
 impl Step {
@@ -36,7 +39,14 @@ impl Step {
             matrix: vec![0.0; size * size],
             factored: false,
             delta: vec![0.0; size],
+            interrupt: Interrupt::default(),
         }
+    }
+
+    /// The same, with factorisations that may be given up.
+    pub(crate) fn until(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
     }
 
     /// Adds the slack row's `p pᵀ / mass`.
@@ -83,7 +93,7 @@ impl Step {
                 to[i] = 1.0;
             }
         }
-        self.factored = cholesky(&mut self.matrix, m);
+        self.factored = cholesky_until(&mut self.matrix, m, &self.interrupt);
         self.factored
     }
 
@@ -109,12 +119,12 @@ impl Step {
         if !usual {
             self.delta.iter_mut().for_each(|d| *d *= after);
         }
-        let stride = self.delta.iter().fold(0.0f64, |a, d| a.max(d.abs()));
-        if !stride.is_finite() {
+        let length = self.delta.iter().fold(0.0f64, |a, d| a.max(d.abs()));
+        if !length.is_finite() {
             return false;
         }
-        if stride > longest {
-            let shrink = longest / stride;
+        if length > longest {
+            let shrink = longest / length;
             self.delta.iter_mut().for_each(|d| *d *= shrink);
         }
         true

@@ -15,7 +15,7 @@ use crate::kernel::cholesky::cholesky_solve;
 const LONGEST_RATIO: f64 = 100.0;
 
 /// Longest accelerated step, in units of ε.
-const LONGEST: f64 = 30.0;
+const LONGEST_STEP: f64 = 30.0;
 
 #[derive(Debug)]
 pub(crate) struct Anderson {
@@ -116,10 +116,10 @@ impl Anderson {
         let largest =
             |values: &mut dyn Iterator<Item = f64>| values.fold(0.0f64, |m, v| m.max(v.abs()));
         let plain = largest(&mut r.iter().copied());
-        let stride = largest(&mut next.iter().zip(x).map(|(n, x)| n - x));
-        let longest = (LONGEST_RATIO * plain).min(LONGEST);
-        if stride > longest {
-            let shrink = longest / stride;
+        let length = largest(&mut next.iter().zip(x).map(|(n, x)| n - x));
+        let longest = (LONGEST_RATIO * plain).min(LONGEST_STEP);
+        if length > longest {
+            let shrink = longest / length;
             for (n, &x) in next.iter_mut().zip(x) {
                 *n = x + shrink * (*n - x);
             }

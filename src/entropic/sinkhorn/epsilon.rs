@@ -61,7 +61,8 @@ impl Epsilon {
                         expected,
                     });
                 }
-                if (from / to).ln() > MOST_STAGES * factor.ln() {
+                // The quotient itself may be beyond the largest number.
+                if from.ln() - to.ln() > MOST_STAGES * factor.ln() {
                     return Err(Error::Option {
                         name: "annealing factor",
                         value: factor,

@@ -1,9 +1,11 @@
 //! The loop: sweep, measure, step.
 
 use super::anderson::Anderson;
-use super::line_search::{Judgement, Stride};
-use crate::entropic::outcome::Outcome;
-use crate::entropic::semidual::{CERTAIN, SemiDual, Verdict, verdict};
+use super::line_search::{Judgement, LineSearch};
+use crate::entropic::outcome::{Best, Outcome};
+use crate::entropic::semidual::{ROUNDING_SIDES, SemiDual, Verdict, verdict};
+use crate::entropic::stagnation::Stagnation;
+use crate::kernel::exp::log_add;
 use crate::solver::Guard;
 use crate::sweep::Backend;
 use crate::sweep::streamed::exponent;
@@ -31,29 +33,29 @@ impl Limits<'_> {
 }
 
 /// Early stages only have to bring mass roughly where it belongs.
-const ROUGH: f64 = 0.05;
+const STAGE_TOLERANCE: f64 = 0.05;
 
 /// Accelerated steps that may fail to lower the violation between two improvements of a per cent. Some
 /// freedom makes for speed; with too much, steps wander over a plateau or between two of them for ever.
 /// Plain steps never raise it and leave every plateau.
-const RISES: usize = 3;
+const MOST_RISES: usize = 3;
 
 /// On a plateau the violation is the same up to less than this share wherever one goes.
-const FLAT: f64 = 1e-6;
+const FLAT_SHARE: f64 = 1e-6;
 
-/// Sweeps without a per cent of improvement after which strides take over: on level ground soon, elsewhere
+/// Sweeps without a per cent of improvement after which longer steps take over: on level ground soon, elsewhere
 /// only when combinations have been stagnating for long. Level is where a step changes the violation by less
-/// than a share of [`LEVEL`].
-const STAGNATION: usize = 40;
-const LEVEL_FOR: usize = 4;
-const LEVEL: f64 = 1e-4;
+/// than a share of [`LEVEL_SHARE`].
+const STAGNANT_SWEEPS: usize = 40;
+const LEVEL_SWEEPS: usize = 4;
+const LEVEL_SHARE: f64 = 1e-4;
 
 /// Plain steps before combinations are tried again, twice as many each time without improvement.
 const PLAIN_STEPS: usize = 4;
 const MOST_PLAIN_STEPS: usize = 160;
 
 /// How often a combination that went too far is cut to a quarter before the plain step is taken instead.
-const CUTS: usize = 3;
+const MOST_CUTS: usize = 3;
 
 /// Sweeps without a per cent of improvement after which there is nothing left to gain.
 const PATIENCE: usize = 300;
@@ -72,7 +74,7 @@ pub(crate) fn drive(
         let tolerance = if last {
             limits.tolerance
         } else {
-            limits.tolerance.max(ROUGH)
+            limits.tolerance.max(STAGE_TOLERANCE)
         };
         let mut stage = Stage {
             place: (s as f64 / stages as f64, 1.0 / stages as f64),
@@ -121,7 +123,7 @@ impl Stage<'_> {
         step: &mut [f64],
     ) -> Result<f64, Error> {
         let epsilon = self.epsilon;
-        self.semidual.cut(epsilon, g);
+        self.semidual.clip(epsilon, g);
         self.backend.obey(self.semidual.row_law());
         let at = self.semidual.dual_point(epsilon, g);
         self.backend.sweep(&at, sums)?;
@@ -148,7 +150,7 @@ impl Stage<'_> {
             .sweep(&self.semidual.dual_point(self.epsilon, g), sums)?;
         self.semidual.add_slack_row(self.epsilon, g, sums);
         self.iterations += 1;
-        let mut faint = Vec::new();
+        let mut underflowed = Vec::new();
         for (j, ((r, &s), &w)) in step
             .iter_mut()
             .zip(sums.iter())
@@ -158,14 +160,14 @@ impl Stage<'_> {
             *r = if w > 0.0 { (w / s).ln() } else { 0.0 };
             // Sums this far below what is demands may have lost terms to underflow.
             if w > 0.0 && s < 1e-30 * w && j < k {
-                faint.push(j);
+                underflowed.push(j);
             }
         }
-        if !faint.is_empty() {
-            let mut logs = vec![0.0; faint.len()];
-            self.backend.log_sums(&faint, &mut logs)?;
-            self.with_slack_row(g, &faint, &mut logs);
-            for (&j, &log) in faint.iter().zip(&logs) {
+        if !underflowed.is_empty() {
+            let mut logs = vec![0.0; underflowed.len()];
+            self.backend.log_sums(&underflowed, &mut logs)?;
+            self.with_slack_row(g, &underflowed, &mut logs);
+            for (&j, &log) in underflowed.iter().zip(&logs) {
                 if log == f64::NEG_INFINITY {
                     return Err(Error::Blocked {
                         side: Side::Cols,
@@ -207,8 +209,7 @@ impl Stage<'_> {
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
             for (&j, log) in cols.iter().zip(logs) {
                 let mine = exponent(f + (g[j] - self.semidual.slack.row_cost), self.epsilon);
-                let top = log.max(mine);
-                *log = top + ((*log - top).exp() + (mine - top).exp()).ln();
+                *log = log_add(*log, mine);
             }
         }
     }
@@ -217,27 +218,21 @@ impl Stage<'_> {
     fn slack_step(&mut self, g: &[f64]) -> Result<f64, Error> {
         let k = g.len() - 1;
         let slack = self.semidual.slack;
-        let mut f = vec![0.0; self.backend.rows()];
-        self.backend.row_potentials(&mut f)?;
-        let mut logits: Vec<f64> = f
-            .iter()
-            .map(|f| exponent(f + g[k] - slack.col_cost, self.epsilon))
-            .collect();
+        let at = self.semidual.dual_point(self.epsilon, g);
+        let mut log = self.backend.log_slack_sum(&at)?;
         if slack.row > 0.0 {
             let f = self
                 .semidual
                 .slack_row(self.epsilon, g, &mut vec![0.0; g.len()]);
-            logits.push(exponent(f + g[k] - slack.corner_cost, self.epsilon));
+            log = log_add(log, exponent(f + g[k] - slack.corner_cost, self.epsilon));
         }
-        let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if top == f64::NEG_INFINITY {
+        if log == f64::NEG_INFINITY {
             return Err(Error::Blocked {
                 side: Side::SlackCol,
                 index: 0,
                 mass: slack.col,
             });
         }
-        let log = top + logits.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
         Ok(self.semidual.demands[k].ln() - log)
     }
 
@@ -260,136 +255,236 @@ impl Stage<'_> {
     }
 
     fn run(&mut self, start: Vec<f64>) -> Result<Outcome, Error> {
-        let size = start.len();
-        let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
+        let mut walk = self.begin(start)?;
+        let mut best = Best::at(self.epsilon);
+        let status = loop {
+            if let Some(status) = self.end(&mut walk) {
+                break status;
+            }
+            let found = (self.epsilon, walk.violation);
+            best.note(self.semidual, found, &walk.g, &walk.sums);
+            self.advance(&mut walk);
+            walk.violation = self.measure(&mut walk.g, &mut walk.sums, &mut walk.step)?;
+        };
+        let end = Outcome {
+            g: walk.g,
+            epsilon: self.epsilon,
+            status,
+            iterations: self.iterations,
+            violation: walk.violation,
+            sums: walk.sums,
+        };
+        Ok(best.or(self.semidual, end))
+    }
+
+    /// The first sweep.
+    fn begin(&mut self, mut g: Vec<f64>) -> Result<Walk, Error> {
+        let size = g.len();
         // Only differences of potentials matter: one unknown less than columns that take mass. More memory
         // than unknowns would fit steps to noise.
         let unknowns = self.semidual.asked().iter().filter(|w| **w > 0.0).count();
         let memory = self.limits.memory.min(unknowns.saturating_sub(1));
-        let mut anderson = Anderson::new(memory);
-        let mut g = start;
-        let mut violation = self.measure(&mut g, &mut sums, &mut step)?;
-        let first = violation;
-        // The plain successor of the last point accepted, to go back to, and that point's violation.
-        let mut plain = vec![0.0; size];
-        let mut accepted = violation;
-        let mut accelerated = false;
-        let (mut best, mut since_best) = (violation, 0usize);
-        let (mut rises, mut cuts) = (0usize, 0usize);
-        // Strides under way, how many there will be the next time, sweeps since the last of them without
-        // improvement, and how many of those were on level ground.
-        let mut stride: Option<Stride> = None;
-        let (mut plain_steps, mut stagnation, mut level) = (PLAIN_STEPS, 0usize, 0usize);
-        let (mut x, mut next) = (vec![0.0; size], vec![0.0; size]);
-        let status = loop {
-            let resolution = self.backend.resolution();
-            match verdict(violation, resolution, self.tolerance, CERTAIN) {
-                Verdict::Met => break Status::Converged,
-                Verdict::Blurred => break Status::Stalled,
-                Verdict::Missed => {}
-            }
-            let part = self.limits.part;
-            let iteration = if part.is_some() { 0 } else { self.iterations };
-            let epsilon = self.epsilon;
-            let mut progress =
-                Progress::entropic(iteration, violation, first, self.tolerance, epsilon);
-            progress.done = self.place.0 + self.place.1 * progress.done;
-            if let Some((before, share)) = part {
-                progress.done = before + share * progress.done;
-            }
-            if self.limits.guard.says_stop(&progress) {
-                break Status::Stopped;
-            }
-            if self.iterations >= self.limits.max_iterations {
-                break Status::IterationLimit;
-            }
-            if violation < 0.99 * best {
-                (best, since_best) = (violation, 0);
-                (rises, plain_steps, stagnation) = (0, PLAIN_STEPS, 0);
-            } else {
-                since_best += 1;
-                stagnation += 1;
-                let patience = if resolution > 0.1 * violation {
-                    PATIENCE / 10
-                } else {
-                    PATIENCE
-                };
-                if since_best > patience && violation < 1e3 * resolution.max(1e-15) {
-                    break Status::Stalled;
-                }
-            }
-            if let Some(mut on) = stride.take() {
-                if on.judge(self.missing(&sums)) == Judgement::Accepted {
-                    accepted = violation;
-                    on.go_on(&g, self.direction(&g, &step), self.missing(&sums));
-                }
-                if !on.is_plain() || on.taken < plain_steps {
-                    on.next(self.epsilon, &mut g);
-                    stride = Some(on);
-                    violation = self.measure(&mut g, &mut sums, &mut step)?;
-                    continue;
-                }
-                plain_steps = (2 * plain_steps).min(MOST_PLAIN_STEPS);
-                (stagnation, level, accelerated, cuts, rises) = (0, 0, false, 0, 0);
-            }
-            let limit = if rises < RISES { 1.5 } else { 1.0 - FLAT };
-            if accelerated && !(violation <= limit * accepted) {
-                // The combination was worse than what it was made from: it may have been right about the
-                // direction; if not, there is the plain step.
-                if cuts < CUTS {
-                    cuts += 1;
-                    for (g, &p) in g.iter_mut().zip(&plain) {
-                        if p > f64::NEG_INFINITY {
-                            *g = p + 0.25 * (*g - p);
-                        }
-                    }
-                } else {
-                    anderson.forget();
-                    (accelerated, cuts) = (false, 0);
-                    g.copy_from_slice(&plain);
-                }
-            } else {
-                cuts = 0;
-                rises += usize::from(!(violation < (1.0 - FLAT) * accepted));
-                let is_level = (violation - accepted).abs() <= LEVEL * accepted;
-                level = if is_level { level + 1 } else { 0 };
-                accepted = violation;
-                if self.limits.memory > 0 && (level > LEVEL_FOR || stagnation >= STAGNATION) {
-                    anderson.forget();
-                    let on = Stride::new(&g, self.direction(&g, &step), self.missing(&sums));
-                    on.next(self.epsilon, &mut g);
-                    stride = Some(on);
-                } else {
-                    for (((x, &g), p), &r) in x.iter_mut().zip(&g).zip(&mut plain).zip(&step) {
-                        *x = if g > f64::NEG_INFINITY {
-                            g / self.epsilon
-                        } else {
-                            0.0
-                        };
-                        *p = g + self.epsilon * r;
-                    }
-                    anderson.propose(&x, &step, &mut next);
-                    accelerated = anderson.is_warm();
-                    if accelerated {
-                        for (g, &n) in g.iter_mut().zip(&next) {
-                            if *g > f64::NEG_INFINITY {
-                                *g = self.epsilon * n;
-                            }
-                        }
-                    } else {
-                        g.copy_from_slice(&plain);
-                    }
-                }
-            }
-            violation = self.measure(&mut g, &mut sums, &mut step)?;
-        };
-        Ok(Outcome {
+        let (mut sums, mut step) = (vec![0.0; size], vec![0.0; size]);
+        let violation = self.measure(&mut g, &mut sums, &mut step)?;
+        Ok(Walk {
             g,
-            epsilon: self.epsilon,
-            status,
-            iterations: self.iterations,
-            violation,
             sums,
+            step,
+            violation,
+            first: violation,
+            phase: Phase::Plain,
+            plain: vec![0.0; size],
+            accepted: violation,
+            anderson: Anderson::new(memory),
+            stagnation: Stagnation::new(violation),
+            rises: 0,
+            plain_steps: PLAIN_STEPS,
+            stagnant: 0,
+            level: 0,
         })
+    }
+
+    /// Whether the walk is over, and why; takes note of how it went since the last sweep.
+    fn end(&self, walk: &mut Walk) -> Option<Status> {
+        let (violation, resolution) = (walk.violation, self.backend.resolution());
+        match verdict(violation, resolution, self.tolerance, ROUNDING_SIDES) {
+            Verdict::Met => return Some(Status::Converged),
+            Verdict::Blurred => return Some(Status::Stalled),
+            Verdict::Missed => {}
+        }
+        if self.limits.guard.says_stop(&self.progress(walk)) {
+            return Some(Status::Stopped);
+        }
+        if self.iterations >= self.limits.max_iterations {
+            return Some(Status::IterationLimit);
+        }
+        if walk.stagnation.improves(violation) {
+            (walk.rises, walk.plain_steps, walk.stagnant) = (0, PLAIN_STEPS, 0);
+            return None;
+        }
+        walk.stagnant += 1;
+        let patience = if resolution > 0.1 * violation {
+            PATIENCE / 10
+        } else {
+            PATIENCE
+        };
+        let is_stalled =
+            walk.stagnation.idle() > patience && violation < 1e3 * resolution.max(1e-15);
+        is_stalled.then_some(Status::Stalled)
+    }
+
+    fn progress(&self, walk: &Walk) -> Progress {
+        let part = self.limits.part;
+        let iteration = if part.is_some() { 0 } else { self.iterations };
+        let mut progress = Progress::entropic(
+            iteration,
+            walk.violation,
+            walk.first,
+            self.tolerance,
+            self.epsilon,
+        );
+        progress.done = self.place.0 + self.place.1 * progress.done;
+        if let Some((before, share)) = part {
+            progress.done = before + share * progress.done;
+        }
+        progress
+    }
+
+    /// Goes to the next point to sweep at.
+    fn advance(&self, walk: &mut Walk) {
+        match core::mem::replace(&mut walk.phase, Phase::Plain) {
+            Phase::LineSearch(on) => {
+                if self.search_on(walk, on) {
+                    return;
+                }
+            }
+            Phase::Accelerated { cuts } if walk.overshot() => {
+                walk.retreat(cuts);
+                return;
+            }
+            Phase::Accelerated { .. } | Phase::Plain => {}
+        }
+        walk.accept();
+        let is_stuck = walk.level > LEVEL_SWEEPS || walk.stagnant >= STAGNANT_SWEEPS;
+        if self.limits.memory > 0 && is_stuck {
+            walk.anderson.forget();
+            let direction = self.direction(&walk.g, &walk.step);
+            let on = LineSearch::new(&walk.g, direction, self.missing(&walk.sums));
+            on.next(self.epsilon, &mut walk.g);
+            walk.phase = Phase::LineSearch(on);
+        } else {
+            walk.combine(self.epsilon);
+        }
+    }
+
+    /// Judges the last of the longer steps and takes the next; false where there have been enough of them.
+    fn search_on(&self, walk: &mut Walk, mut on: LineSearch) -> bool {
+        if on.judge(self.missing(&walk.sums)) == Judgement::Accepted {
+            walk.accepted = walk.violation;
+            let direction = self.direction(&walk.g, &walk.step);
+            on.go_on(&walk.g, direction, self.missing(&walk.sums));
+        }
+        if !on.is_plain() || on.taken < walk.plain_steps {
+            on.next(self.epsilon, &mut walk.g);
+            walk.phase = Phase::LineSearch(on);
+            return true;
+        }
+        walk.plain_steps = (2 * walk.plain_steps).min(MOST_PLAIN_STEPS);
+        (walk.stagnant, walk.level, walk.rises) = (0, 0, 0);
+        false
+    }
+}
+
+/// How the point at hand was come to.
+enum Phase {
+    /// By the plain step.
+    Plain,
+    /// By a combination of steps, cut back so often.
+    Accelerated { cuts: usize },
+    /// By a longer step along a plain direction.
+    LineSearch(LineSearch),
+}
+
+/// Where a stage stands.
+struct Walk {
+    g: Vec<f64>,
+    /// Sums and plain step at `g`.
+    sums: Vec<f64>,
+    step: Vec<f64>,
+    violation: f64,
+    /// The violation at the start.
+    first: f64,
+    phase: Phase,
+    /// The plain successor of the last point accepted, to go back to, and that point's violation.
+    plain: Vec<f64>,
+    accepted: f64,
+    anderson: Anderson,
+    stagnation: Stagnation,
+    /// Accelerated steps since the last improvement that did not lower the violation.
+    rises: usize,
+    /// How many longer steps there will be the next time.
+    plain_steps: usize,
+    /// Sweeps since the last of them without improvement, and how many of those, the last ones, were on level ground.
+    stagnant: usize,
+    level: usize,
+}
+
+impl Walk {
+    /// Whether a combination was worse than what it was made from.
+    fn overshot(&self) -> bool {
+        let limit = if self.rises < MOST_RISES {
+            1.5
+        } else {
+            1.0 - FLAT_SHARE
+        };
+        !(self.violation <= limit * self.accepted)
+    }
+
+    /// Back from a combination: it may have been right about the direction; if not, there is the plain step.
+    fn retreat(&mut self, cuts: usize) {
+        if cuts < MOST_CUTS {
+            for (g, &p) in self.g.iter_mut().zip(&self.plain) {
+                if p > f64::NEG_INFINITY {
+                    *g = p + 0.25 * (*g - p);
+                }
+            }
+            self.phase = Phase::Accelerated { cuts: cuts + 1 };
+        } else {
+            self.anderson.forget();
+            self.g.copy_from_slice(&self.plain);
+        }
+    }
+
+    /// The point at hand is where the next step starts.
+    fn accept(&mut self) {
+        self.rises += usize::from(!(self.violation < (1.0 - FLAT_SHARE) * self.accepted));
+        let is_level = (self.violation - self.accepted).abs() <= LEVEL_SHARE * self.accepted;
+        self.level = if is_level { self.level + 1 } else { 0 };
+        self.accepted = self.violation;
+    }
+
+    /// The combination of steps where there are some to combine, else the plain step.
+    fn combine(&mut self, epsilon: f64) {
+        let (mut x, mut next) = (vec![0.0; self.g.len()], vec![0.0; self.g.len()]);
+        let all = x.iter_mut().zip(&self.g).zip(&mut self.plain);
+        for (((x, &g), p), &r) in all.zip(&self.step) {
+            *x = if g > f64::NEG_INFINITY {
+                g / epsilon
+            } else {
+                0.0
+            };
+            *p = g + epsilon * r;
+        }
+        self.anderson.propose(&x, &self.step, &mut next);
+        if !self.anderson.is_warm() {
+            self.g.copy_from_slice(&self.plain);
+            return;
+        }
+        for (g, &n) in self.g.iter_mut().zip(&next) {
+            if *g > f64::NEG_INFINITY {
+                *g = epsilon * n;
+            }
+        }
+        self.phase = Phase::Accelerated { cuts: 0 };
     }
 }

@@ -16,11 +16,11 @@
 const GROWTH: f64 = 4.0;
 
 /// Longest step, in multiples of the plain one: no single coordinate moves by more than this many ε.
-const FARTHEST: f64 = 200.0;
+const LONGEST_STEP: f64 = 200.0;
 
 /// Steps along plain directions, as long as the slope allows.
 #[derive(Debug)]
-pub(crate) struct Stride {
+pub(crate) struct LineSearch {
     /// Where the present step started, its direction, and the slope there.
     base: Vec<f64>,
     direction: Vec<f64>,
@@ -39,7 +39,7 @@ pub(crate) enum Judgement {
     TooFar,
 }
 
-impl Stride {
+impl LineSearch {
     /// Starts at `g`, where the plain direction is `direction` (potentials, not logarithms) and the
     /// columns still want `missing`.
     pub(crate) fn new(g: &[f64], direction: Vec<f64>, missing: impl Iterator<Item = f64>) -> Self {
@@ -98,7 +98,7 @@ impl Stride {
         let length = if self.settling {
             1.0
         } else {
-            self.length.min((FARTHEST * epsilon / largest).max(1.0))
+            self.length.min((LONGEST_STEP * epsilon / largest).max(1.0))
         };
         for ((g, &base), &d) in g.iter_mut().zip(&self.base).zip(&self.direction) {
             *g = base + length * d;
@@ -120,13 +120,13 @@ mod tests {
         let missing = |x: f64| 1.0 - x.exp() / 1000.0;
         let step = |x: f64| 0.01 * missing(x);
         let mut g = [0.0];
-        let mut stride = Stride::new(&g, vec![step(0.0)], [missing(0.0)].into_iter());
+        let mut search = LineSearch::new(&g, vec![step(0.0)], [missing(0.0)].into_iter());
         let mut sweeps = 0;
         while missing(g[0]).abs() > 0.1 {
-            stride.next(0.01, &mut g);
+            search.next(0.01, &mut g);
             sweeps += 1;
-            if stride.judge([missing(g[0])].into_iter()) == Judgement::Accepted {
-                stride.go_on(&g, vec![step(g[0])], [missing(g[0])].into_iter());
+            if search.judge([missing(g[0])].into_iter()) == Judgement::Accepted {
+                search.go_on(&g, vec![step(g[0])], [missing(g[0])].into_iter());
             }
             assert!(sweeps < 30, "still at {}", g[0]);
         }

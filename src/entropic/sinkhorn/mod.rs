@@ -14,25 +14,26 @@ mod epsilon;
 mod iteration;
 mod line_search;
 
-use core::ops::ControlFlow;
-use core::time::Duration;
-
 pub use epsilon::Epsilon;
 
 pub(crate) use iteration::{Limits, drive};
 
 use crate::entropic::multiscale;
-use crate::entropic::outcome::{answer, check_law, check_shape, check_tolerance, unswept};
+use crate::entropic::outcome::{
+    answer, check_law, check_shape, check_tau, check_tolerance, columns, unswept,
+};
 use crate::entropic::precision as digits;
+use crate::entropic::prohibitive;
 use crate::entropic::semidual::SemiDual;
 use crate::problem::Erased;
 use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::start;
-use crate::solver::{Guard, Watch};
+use crate::solver::{Guard, Watch, options, solves, watched};
 use crate::sweep::nearby::Nearby;
-use crate::sweep::{Backend, GridSweeps, Stabilised, Streamed};
-use crate::{Cost, Error, Potentials, Problem, Progress, Real, Solution, Solver, Status};
+use crate::sweep::shared::Shared;
+use crate::sweep::{Backend, GridSweeps, PairSweeps, Stabilised, Streamed};
+use crate::{Cost, Error, Marginals, Potentials, Problem, Real, Solution, Status};
 
 /// What the sweeps of a stored cost do with its exponentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +49,20 @@ pub enum Kernel {
     Streamed,
     /// Keep them: a table of rows × columns.
     Stored,
+}
+
+/// Where sweeps over costs that are elsewhere have ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Potentials of both sides: P = exp((f + g − C)/ε).
+    pub potentials: Potentials,
+    /// How it ended.
+    pub status: Status,
+    /// Sweeps.
+    pub iterations: usize,
+    /// L1 error of the column sums over the mass, as the backend's sweeps say.
+    pub violation: f64,
 }
 
 /// The entropic solver for problems of any shape.
@@ -75,11 +90,26 @@ pub struct Sinkhorn {
     epsilon: Epsilon,
     tolerance: f64,
     max_iterations: usize,
-    memory: usize,
+    acceleration: usize,
     kernel: Kernel,
-    budget: usize,
+    memory_budget: usize,
     #[cfg_attr(feature = "serde", serde(rename = "time_limit"))]
     watch: Watch,
+}
+
+solves! {
+    Sinkhorn by sinkhorn,
+    /// Solves from rest.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
+    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
+    solve,
+    /// Solves from the column potentials of an earlier answer to a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
+    solve_from,
 }
 
 impl Sinkhorn {
@@ -95,9 +125,9 @@ impl Sinkhorn {
             epsilon: epsilon.into(),
             tolerance: 1e-6,
             max_iterations: 10_000,
-            memory: 10,
+            acceleration: 10,
             kernel: Kernel::Auto,
-            budget: TABLE_BYTES,
+            memory_budget: TABLE_BYTES,
             watch: Watch::default(),
         }
     }
@@ -113,101 +143,51 @@ impl Sinkhorn {
         self.epsilon
     }
 
-    /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
+    options! {
+        /// L1 error of the column sums, relative to the total mass, at which to stop. Default `1e-6`.
+        tolerance: f64,
+
+        /// Most sweeps, over all stages of an annealed ε. Default 10,000.
+        max_iterations: usize,
+
+        /// How many past steps Anderson acceleration combines; 0 for plain Sinkhorn. Default 10.
+        acceleration: usize,
+
+        /// Whether exponentials are kept between sweeps. Default [`Kernel::Auto`].
+        kernel: Kernel,
+
+        /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
+        /// not larger, they are copied once, row by row, which is many times faster to read; a solver that keeps exponentials takes as much again. Default 64 MB (2²⁶ bytes); 0 for never.
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{FromFn, Marginals, Problem, Sinkhorn};
+        /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
+        /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
+        /// let (table, none) = (Sinkhorn::new(0.1), Sinkhorn::new(0.1).memory_budget(0));
+        /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        memory_budget: usize,
     }
 
-    /// Most sweeps, over all stages of an annealed ε. Default 10,000.
-    pub fn max_iterations(mut self, sweeps: usize) -> Self {
-        self.max_iterations = sweeps;
-        self
-    }
-
-    /// How many past steps Anderson acceleration combines; 0 for plain Sinkhorn. Default 10.
-    pub fn acceleration(mut self, memory: usize) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// Whether exponentials are kept between sweeps. Default [`Kernel::Auto`].
-    pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
-        self
-    }
-
-    /// Bytes that a copy of the costs may take. Where they are worked out on the fly or lie column by column, and such a copy is
-    /// not larger, they are copied once, row by row, which is many times faster to read; a solver that keeps exponentials takes as much again. Default 64 MB (2²⁶ bytes); 0 for never.
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{FromFn, Marginals, Problem, Sinkhorn};
-    /// let cost = FromFn::new(2, 2, |i, j| if i == j { 0.0 } else { 1.0 })?;
-    /// let problem = Problem::new(cost, Marginals::uniform(2, 2)?)?;
-    /// let (table, none) = (Sinkhorn::new(0.1), Sinkhorn::new(0.1).memory_budget(0));
-    /// assert_eq!(table.solve(&problem)?.objective(), none.solve(&problem)?.objective());
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn memory_budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Calls back after every sweep; [`ControlFlow::Break`] stops with [`Status::Stopped`].
-    ///
-    /// # Examples
-    /// ```
-    /// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
-    /// use std::ops::ControlFlow;
-    /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
-    /// let solver = Sinkhorn::new(0.1).on_progress(|p| {
-    ///     if p.iteration < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    /// });
-    /// assert_eq!(solver.solve(&problem)?.status(), Status::Stopped);
-    /// # Ok::<(), earthmover::Error>(())
-    /// ```
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one sweep. Default: never.
-    ///
-    /// # Errors
-    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
-    }
-
-    /// Solves from rest.
-    ///
-    /// # Errors
-    /// [`Error::Option`] for an option outside its range; [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost;
-    /// [`Error::Blocked`] or [`Error::Infeasible`] where forbidden pairs leave mass no way.
-    pub fn solve<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::sinkhorn(self, &problem.erased(), None)?;
-        Ok(Solution::of(problem, answer))
-    }
-
-    /// Solves from the column potentials of an earlier answer to a similar problem.
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve), and [`Error::Length`] or [`Error::Start`] for potentials that do not fit.
-    pub fn solve_from<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-        start: &Potentials,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::sinkhorn(self, &problem.erased(), Some(start))?;
-        Ok(Solution::of(problem, answer))
+    watched! {
+        /// Calls back after every sweep; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with [`Status::Stopped`].
+        ///
+        /// # Examples
+        /// ```
+        /// use earthmover::{Dense, Marginals, Problem, Sinkhorn, Status};
+        /// use core::ops::ControlFlow;
+        /// let problem = Problem::new(Dense::new(&[0.0, 1.0, 2.0, 0.0], 2, 2)?, Marginals::balanced(&[0.3, 0.7], &[0.6, 0.4])?)?;
+        /// let solver = Sinkhorn::new(0.1).on_progress(|p| {
+        ///     if p.iteration < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        /// });
+        /// assert_eq!(solver.solve(&problem)?.status(), Status::Stopped);
+        /// # Ok::<(), earthmover::Error>(())
+        /// ```
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the best answer so far, when this much time has passed; obeyed within one sweep. Default: never.
+        time_limit,
     }
 
     /// Solves with the sweeps of a backend that holds the costs and row masses of `problem`, from rest. The problem's own
@@ -225,19 +205,72 @@ impl Sinkhorn {
         Ok(Solution::of(problem, answer))
     }
 
+    /// Potentials by the sweeps of a backend alone, from rest: for costs that are on a device and are not to be copied from there. Nobody
+    /// looks at the costs, so that there is no certificate; what the backend's own sweeps say is the violation.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range, [`Error::Length`] for a backend of another shape, [`Error::Penalised`] where
+    /// it cannot keep the rows' law, and whatever it reports.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover::sweep::Streamed;
+    /// use earthmover::{Dense, Marginals, Sinkhorn};
+    /// let (cost, marginals) = (Dense::new(&[0.0, 1.0, 1.0, 0.0], 2, 2)?, Marginals::uniform(2, 2)?);
+    /// let mut device = Streamed::new(&cost, marginals.rows());
+    /// let swept = Sinkhorn::new(0.1).potentials_on(&marginals, &mut device)?;
+    /// let p = ((swept.potentials.rows[0] + swept.potentials.cols[1] - 1.0) / 0.1).exp();
+    /// assert!(swept.status.is_converged() && p < 1e-4);
+    /// # Ok::<(), earthmover::Error>(())
+    /// ```
+    pub fn potentials_on(
+        &self,
+        marginals: &Marginals,
+        mut backend: &mut dyn Backend,
+    ) -> Result<Swept, Error> {
+        let guard = self.watch.begin()?;
+        let limits = self.limits(&guard)?;
+        check_shape(marginals, backend)?;
+        check_law(marginals, backend)?;
+        let mut semidual = SemiDual::new(marginals);
+        let g = semidual.cold_start();
+        // Without a single sweep there are no row potentials to speak of.
+        let limits = Limits {
+            max_iterations: limits.max_iterations.max(1),
+            ..limits
+        };
+        let outcome = drive(&mut backend, &mut semidual, g, &limits)?;
+        let mut potentials = columns(&semidual, &outcome.g, outcome.epsilon);
+        potentials.rows = vec![0.0; marginals.rows().len()];
+        backend.row_potentials(&mut potentials.rows)?;
+        let lift = semidual.lift();
+        potentials.rows.iter_mut().for_each(|f| *f -= lift);
+        potentials.cols.iter_mut().for_each(|g| *g += lift);
+        Ok(Swept {
+            potentials,
+            status: outcome.status,
+            iterations: outcome.iterations,
+            violation: outcome.violation,
+        })
+    }
+
     /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
     pub(crate) fn answer<'p, 'c, T: Real>(
         &self,
         problem: &'p Erased<'c, T>,
         start: Option<&Potentials>,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
+        let guard = self.watch.begin_over(problem.cost().shard())?;
         self.limits(&guard)?;
+        check_tau(problem.marginals(), self.epsilon.last())?;
         let start = start.map(|start| start::columns(start, problem.marginals()));
         let (start, survey) = (start.transpose()?, check::whole(problem)?);
         let reach = start::entropic_reach(survey.span(problem.marginals()), self.epsilon.last());
         let start = start.map(|g| start::within(g, reach));
-        self.run(problem, start, &survey, &guard)
+        let asked = (self.epsilon.last(), self.tolerance);
+        prohibitive::solve(problem, &survey, asked, |problem, survey| {
+            self.run(problem, start.clone(), survey, &guard)
+        })
     }
 
     /// The body of [`solve_on`](Self::solve_on).
@@ -246,17 +279,19 @@ impl Sinkhorn {
         problem: &'p Erased<'c, T>,
         backend: &mut dyn Backend,
     ) -> Result<Solution<'p, T, &'c dyn Cost<T>>, Error> {
-        let guard = self.watch.begin()?;
+        let guard = self.watch.begin_over(problem.cost().shard())?;
         let limits = self.limits(&guard)?;
-        check_shape(problem, backend)?;
-        check_law(problem, backend)?;
+        check_shape(problem.marginals(), backend)?;
+        check_law(problem.marginals(), backend)?;
+        check_tau(problem.marginals(), self.epsilon.last())?;
         check::whole(problem)?;
         let mut semidual = SemiDual::new(problem.marginals());
         let g = semidual.cold_start();
         if self.max_iterations == 0 {
             return Ok(unswept(problem, &semidual, g, self.epsilon.last()));
         }
-        let outcome = drive(backend, &mut semidual, g, &limits)?;
+        let mut backend = Shared::new(backend, problem.cost().shard());
+        let outcome = drive(&mut backend, &mut semidual, g, &limits)?;
         Ok(answer(problem, &semidual, outcome))
     }
 
@@ -264,8 +299,9 @@ impl Sinkhorn {
     pub(crate) fn budget<T: Real>(&self, problem: &Erased<'_, T>) -> usize {
         match self.kernel {
             Kernel::Streamed => 0,
+            _ if problem.cost().pairs().is_some() => 0,
             Kernel::Auto if self.sees_few(problem) => 0,
-            Kernel::Auto | Kernel::Stored => self.budget,
+            Kernel::Auto | Kernel::Stored => self.memory_budget,
         }
     }
 
@@ -280,7 +316,7 @@ impl Sinkhorn {
             stages: self.epsilon.stages()?,
             tolerance: self.tolerance,
             max_iterations: self.max_iterations,
-            memory: self.memory,
+            memory: self.acceleration,
             guard,
             spent: 0,
             part: None,
@@ -302,16 +338,17 @@ impl Sinkhorn {
             return Ok(unswept(problem, &semidual, g, epsilon));
         }
         let limits = self.limits(guard)?;
-        // Sweeps over near pairs and over grids know exact masses only.
-        let is_relaxed = problem.marginals().is_relaxed();
-        if self.kernel == Kernel::Auto && !is_relaxed && self.sees_few(problem) {
+        if self.kernel == Kernel::Auto && self.sees_few(problem) {
             return self.nearby(problem, &mut semidual, g, &limits);
         }
         let (cost, masses) = (problem.cost(), problem.marginals());
-        if let Some(grid) = cost.grid()
-            && !is_relaxed
-        {
+        if let Some(grid) = cost.grid() {
             let mut sweeps = GridSweeps::new(grid, masses.rows());
+            let outcome = drive(&mut sweeps, &mut semidual, g, &limits)?;
+            return Ok(answer(problem, &semidual, outcome));
+        }
+        if let Some(pairs) = cost.pairs() {
+            let mut sweeps = PairSweeps::new(pairs, cost.cols(), masses.rows());
             let outcome = drive(&mut sweeps, &mut semidual, g, &limits)?;
             return Ok(answer(problem, &semidual, outcome));
         }
@@ -346,10 +383,10 @@ impl Sinkhorn {
         limits: &Limits<'_>,
     ) -> Result<Solution<'p, T, C>, Error> {
         let (mut g, mut spent) = (g, limits.spent);
-        let share = LEFT_OUT * self.tolerance;
+        let share = DROPPED_SHARE * self.tolerance;
         let masses = problem.marginals().rows();
         let points = || problem.cost().points();
-        if self.tolerance >= SINGLE
+        if self.tolerance >= SINGLE_TOLERANCE
             && let Some(mut backend) =
                 points().and_then(|p| Nearby::<T, f32>::new(p, masses, share))
         {
@@ -393,10 +430,13 @@ impl Sinkhorn {
             Kernel::Streamed => false,
             Kernel::Stored => true,
         };
+        let shard = cost.shard();
         let outcome = if store {
-            drive(&mut Stabilised::over(cost, masses), semidual, g, limits)?
+            let mut backend = Shared::new(Stabilised::over(cost, masses), shard);
+            drive(&mut backend, semidual, g, limits)?
         } else {
-            drive(&mut Streamed::over(cost, masses), semidual, g, limits)?
+            let mut backend = Shared::new(Streamed::over(cost, masses), shard);
+            drive(&mut backend, semidual, g, limits)?
         };
         Ok(answer(problem, semidual, outcome))
     }
@@ -406,16 +446,7 @@ impl Sinkhorn {
 pub(crate) const TABLE_BYTES: usize = 1 << 26;
 
 /// Tolerances from which on exponentials in `f32` will do.
-pub(crate) const SINGLE: f64 = 3e-5;
+pub(crate) const SINGLE_TOLERANCE: f64 = 3e-5;
 
 /// Share of the tolerance that may be left out of a plan unseen.
-const LEFT_OUT: f64 = 0.02;
-
-impl<T: Real> Solver<T> for Sinkhorn {
-    fn solve<'p, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        Self::solve(self, problem)
-    }
-}
+const DROPPED_SHARE: f64 = 0.02;

@@ -1,40 +1,34 @@
-//! Exact answers from short lists of pairs.
+//! Where the few pairs are found that matter at given prices.
 //!
 //! ```text
-//! prices g  →  for each row and column the few pairs of least C_ij − f_i − g_j  →  an optimal flow on those pairs
-//!           →  one look at all pairs at its prices: those with C_ij < f_i + g_j join the list  →  again, until there are none
+//! prices g  →  for each row and column the few pairs of least C_ij − f_i − g_j
+//! prices f, g  →  the pairs with C_ij < f_i + g_j
 //! ```
 //!
-//! Near the optimal prices hardly any pair is close to tight, so the list holds nearly all of the answer, and what it lacks the
-//! look at all pairs finds: one to four rounds in practice. On the list shortest augmenting paths ([`paths`]) start from the
-//! prices as they are and, in later rounds, from the flow as it is.
-//!
-//! Prices come from an entropic solve, whose smooth potentials are balanced on every scale ([`prices`]): of the clusters of a
-//! few points each in low dimension, of the problem itself in high. Pairs are found by boxes around nearby points in low dimension
-//! ([`nearby`]) and by reading every row and column otherwise ([`scan`]).
+//! Near the optimal prices hardly any pair is close to tight, so the first list holds nearly all of an optimal plan, and the second
+//! is empty where nothing is missing. Pairs are found by boxes around nearby points in low dimension ([`nearby`]) and by reading every row
+//! and column otherwise ([`scan`]).
 
-pub(in crate::exact) mod index;
-pub(in crate::exact) mod nearby;
-mod pairs;
-mod paths;
-pub(in crate::exact) mod prices;
-pub(in crate::exact) mod scan;
+mod nearby;
+pub(in crate::exact) mod pairs;
+mod scan;
 
-use core::ops::ControlFlow;
-
-use self::pairs::Pairs;
-use self::paths::{End, Flow, Unit};
-use crate::kernel::rounding::UNPLACED;
-
-/// Pairs listed for each row and for each column at first, and how often that is doubled where they have no room for all mass.
-const FEW: usize = 8;
-const DOUBLINGS: u32 = 4;
+use self::nearby::Nearby;
+use self::scan::Scan;
+use crate::cost::fewest_for_boxes;
+use crate::{Cost, Real};
 
 /// Pairs as (row, column, cost).
-type List = Vec<(u32, u32, f64)>;
+pub(in crate::exact) type List = Vec<(u32, u32, f64)>;
+
+/// Violated pairs of a row that are told at a time.
+const WORST: usize = 8;
 
 /// Where the pairs of a problem are found.
 pub(in crate::exact) trait Source {
+    /// The most that g allows: `f_i = min_j (C_ij − g_j)`.
+    fn row_prices(&mut self, g: &[f64]) -> Vec<f64>;
+
     /// The `few` pairs of least `C_ij − f_i − g_j` of every row and column, where f is the most that g allows; then g is
     /// raised to the most that f allows.
     fn short_list(&mut self, g: &mut [f64], few: usize) -> List;
@@ -43,75 +37,66 @@ pub(in crate::exact) trait Source {
     fn violated(&mut self, f: &[f64], g: &[f64]) -> List;
 }
 
-/// How the rounds ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::exact) enum Outcome {
-    /// No pair is cheaper than its prices say.
-    Optimal,
-    /// Stopped, or no list that was tried has room for all mass: the plan is short of some.
-    Partial,
-}
-
-/// A plan and its column prices.
-pub(in crate::exact) struct Found {
-    pub(in crate::exact) arcs: Vec<(usize, usize, f64)>,
-    pub(in crate::exact) g: Vec<f64>,
-    pub(in crate::exact) outcome: Outcome,
-}
-
-/// Rounds until no pair is cheaper than its prices say, or until `before` a phase, told which share of the mass has no place
-/// yet, says to stop. `None` where the prices are so far off that another way is likely to be done sooner.
-pub(in crate::exact) fn rounds(
-    source: &mut dyn Source,
-    masses: (&[f64], &[f64]),
-    mut g: Vec<f64>,
-    mut before: impl FnMut(f64) -> ControlFlow<()>,
-) -> Option<Found> {
-    let total: f64 = masses.0.iter().sum();
-    let mut few = FEW;
-    let list = source.short_list(&mut g, few);
-    let sizes = list.iter().map(|p| p.2).chain(g.iter().copied());
-    let unit = Unit::new(sizes.fold(0.0, |m: f64, c| m.max(c.abs())));
-    let counted = |list: List| -> Vec<(u32, u32, i64)> {
-        let each = list.into_iter().filter(|p| unit.holds(p.2));
-        each.map(|(i, j, c)| (i, j, unit.count(c))).collect()
-    };
-    let values = |prices: &[i64]| prices.iter().map(|&p| unit.value(p)).collect::<Vec<f64>>();
-    let pairs = Pairs::new(masses.0.len(), &counted(list));
-    let prices = g.iter().map(|&g| unit.count(g)).collect();
-    let mut flow = Flow::new(pairs, masses, prices);
-    loop {
-        flow.settle();
-        let end = flow.run(|unplaced| before(unplaced / total));
-        g = values(&flow.g);
-        let more = match end {
-            End::Stuck(left) if left > UNPLACED * total => {
-                if few >= FEW << DOUBLINGS {
-                    break;
-                }
-                few *= 2;
-                counted(source.short_list(&mut g, few))
-            }
-            End::Stopped => break,
-            End::TooLong => return None,
-            End::Placed | End::Stuck(_) => {
-                let mut more = counted(source.violated(&values(&flow.f), &g));
-                more.retain(|&(i, j, c)| c < flow.f[i as usize] + flow.g[j as usize]);
-                if more.is_empty() {
-                    return Some(Found {
-                        arcs: flow.entries().collect(),
-                        g,
-                        outcome: Outcome::Optimal,
-                    });
-                }
-                more
-            }
-        };
-        flow.extend(&more);
+/// The pairs of a cost: by boxes where it is one between points, so many that these tell them apart.
+pub(in crate::exact) fn source<'a, T: Real>(cost: &'a dyn Cost<T>) -> Box<dyn Source + 'a> {
+    let shorter = cost.rows().min(cost.cols());
+    let points = cost.points();
+    let many = points.filter(|p| shorter >= fewest_for_boxes(p.dimension));
+    match many.and_then(|p| Nearby::new(p.metric, p.dimension, p.rows, p.cols)) {
+        Some(nearby) => Box::new(nearby),
+        None => Box::new(Scan::new(cost)),
     }
-    Some(Found {
-        arcs: flow.entries().collect(),
-        g,
-        outcome: Outcome::Partial,
-    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::cost::Clusters;
+    use crate::kernel::random::Random;
+    use crate::{Euclidean, Manhattan, Metric, PointCloud, SquaredEuclidean};
+
+    /// Boxes find what reading every pair finds, but for which of equally good ones.
+    fn agree(metric: &dyn Metric<f64>, d: usize) {
+        let (n, m) = (700, 600);
+        let mut random = Random::new(7, 0);
+        let mut side = |count: usize| -> Vec<f64> {
+            let points: Vec<f64> = (0..count * d).map(|_| random.normal()).collect();
+            Clusters::new(&points, &vec![1.0; count], d).clusters(0).0
+        };
+        let (x, y) = (side(n), side(m));
+        let cost = PointCloud::new(&x, &y, d, metric).unwrap();
+        let (mut near, mut all) = (
+            Nearby::new(metric, d, &x, &y).unwrap(),
+            Scan::new(&cost as &dyn Cost<f64>),
+        );
+        let start: Vec<f64> = (0..m).map(|j| (j % 9) as f64 / 20.0).collect();
+        assert_eq!(near.row_prices(&start), all.row_prices(&start));
+        let (mut g, mut other) = (start.clone(), start);
+        let lists = (near.short_list(&mut g, 5), all.short_list(&mut other, 5));
+        assert_eq!(g, other);
+        // A row may be the best of more columns than are listed, all equally good: which of them is a matter of taste.
+        let mut f = near.row_prices(&g);
+        let worth = |list: &List| -> f64 {
+            let above = |&(i, j, c): &(u32, u32, f64)| c - f[i as usize] - g[j as usize];
+            list.iter().map(above).sum()
+        };
+        assert_eq!(lists.0.len(), lists.1.len());
+        assert!((worth(&lists.0) - worth(&lists.1)).abs() < 1e-9);
+        assert!(near.violated(&f, &g).is_empty() && all.violated(&f, &g).is_empty());
+        f.iter_mut().step_by(3).for_each(|f| *f += 0.1);
+        let (found, other) = (near.violated(&f, &g), all.violated(&f, &g));
+        assert!(!found.is_empty());
+        assert_eq!(found.len(), other.len());
+        let worth: f64 = found.iter().map(|p| p.2 - g[p.1 as usize]).sum();
+        let others: f64 = other.iter().map(|p| p.2 - g[p.1 as usize]).sum();
+        assert!((worth - others).abs() < 1e-9);
+    }
+
+    #[test]
+    fn boxes_find_what_scans_find() {
+        agree(&SquaredEuclidean, 2);
+        agree(&Euclidean, 3);
+        agree(&Manhattan, 1);
+    }
 }

@@ -1,17 +1,17 @@
 //! A short list of pairs, by row.
 
-/// Pairs in compressed rows, each with its cost in units.
+/// Pairs in compressed rows, each with its cost.
 #[derive(Debug, Clone, Default)]
-pub(in crate::exact) struct Pairs {
+pub(in crate::exact) struct Pairs<C> {
     starts: Vec<usize>,
     rows: Vec<u32>,
     cols: Vec<u32>,
-    costs: Vec<i64>,
+    costs: Vec<C>,
 }
 
-impl Pairs {
+impl<C: Copy + Default> Pairs<C> {
     /// Lists pairs (row, column, cost) given in any order; of several with the same ends one is kept.
-    pub(in crate::exact) fn new(rows: usize, pairs: &[(u32, u32, i64)]) -> Self {
+    pub(in crate::exact) fn new(rows: usize, pairs: &[(u32, u32, C)]) -> Self {
         let mut starts = vec![0usize; rows + 1];
         for p in pairs {
             starts[p.0 as usize + 1] += 1;
@@ -20,7 +20,7 @@ impl Pairs {
             starts[i + 1] += starts[i];
         }
         let mut fill = starts.clone();
-        let mut sorted = vec![(0u32, 0i64); pairs.len()];
+        let mut sorted = vec![(0u32, C::default()); pairs.len()];
         for &(i, j, c) in pairs {
             sorted[fill[i as usize]] = (j, c);
             fill[i as usize] += 1;
@@ -59,30 +59,18 @@ impl Pairs {
         self.starts[i]..self.starts[i + 1]
     }
 
-    /// The place of a pair, if it is listed.
-    pub(in crate::exact) fn place(&self, row: usize, col: usize) -> Option<usize> {
-        let places = self.of_row(row);
-        let found = self.cols[places.clone()].binary_search(&(col as u32));
-        found.ok().map(|at| places.start + at)
-    }
-
-    #[inline]
-    pub(in crate::exact) fn row(&self, at: usize) -> usize {
-        self.rows[at] as usize
-    }
-
     #[inline]
     pub(in crate::exact) fn col(&self, at: usize) -> usize {
         self.cols[at] as usize
     }
 
     #[inline]
-    pub(in crate::exact) fn cost(&self, at: usize) -> i64 {
+    pub(in crate::exact) fn cost(&self, at: usize) -> C {
         self.costs[at]
     }
 
     /// All pairs as (row, column, cost), by row and column.
-    pub(in crate::exact) fn iter(&self) -> impl Iterator<Item = (u32, u32, i64)> + '_ {
+    pub(in crate::exact) fn iter(&self) -> impl Iterator<Item = (u32, u32, C)> + '_ {
         let ends = self.rows.iter().zip(&self.cols).zip(&self.costs);
         ends.map(|((&i, &j), &c)| (i, j, c))
     }

@@ -1,20 +1,19 @@
 //! Lists of pairs of any cost, by reading every row and every column: the way where no bound tells which to pass over, and
 //! the twin of [`nearby`](super::nearby).
 
-use super::index::Least;
-use super::nearby::WORST;
-use super::{List, Source};
+use super::{List, Source, WORST};
+use crate::cost::Least;
 use crate::cost::Transposed;
 use crate::kernel::tiles::{map_ranges, tile_rows};
 use crate::{Cost, Real};
 
 /// A cost that is read line by line.
-pub(in crate::exact) struct Scan<'a, T> {
+pub(super) struct Scan<'a, T> {
     cost: &'a dyn Cost<T>,
 }
 
 impl<'a, T: Real> Scan<'a, T> {
-    pub(in crate::exact) fn new(cost: &'a dyn Cost<T>) -> Self {
+    pub(super) fn new(cost: &'a dyn Cost<T>) -> Self {
         Self { cost }
     }
 }
@@ -64,12 +63,17 @@ fn search<T: Real>(
 const BLOCK: usize = 64;
 
 impl<T: Real> Source for Scan<'_, T> {
-    fn short_list(&mut self, g: &mut [f64], few: usize) -> List {
-        let always = |_| f64::INFINITY;
-        let mut f = vec![0.0; self.cost.rows()];
-        for (i, r, ..) in search(self.cost, g, 1, always) {
+    fn row_prices(&mut self, g: &[f64]) -> Vec<f64> {
+        let mut f = vec![f64::INFINITY; self.cost.rows()];
+        for (i, r, ..) in search(self.cost, g, 1, |_| f64::INFINITY) {
             f[i as usize] = r;
         }
+        f
+    }
+
+    fn short_list(&mut self, g: &mut [f64], few: usize) -> List {
+        let always = |_| f64::INFINITY;
+        let f = self.row_prices(g);
         let mut list = List::new();
         g.fill(f64::INFINITY);
         for (j, r, i, c) in search(&Transposed(self.cost), &f, few, always) {

@@ -13,14 +13,14 @@
 use super::assignment::Assignment;
 use super::heaps::{Candidate, Heaps};
 use super::paths::LANES;
-use super::table::{NOWHERE, Place, Table};
+use super::table::{NOWHERE, RowMinima, Table};
 use crate::{Cost, Real};
 
 /// Fewest rows that a column lists at once.
-const FEW: usize = 8;
+const FEWEST_LISTED: usize = 8;
 
 /// When all rows are listed the bound grows by this factor: far keys stay out of the heaps.
-const STEP: f64 = 4.0;
+const BOUND_GROWTH: f64 = 4.0;
 
 #[derive(Debug)]
 pub(super) struct Arcs<T> {
@@ -49,8 +49,8 @@ pub(super) struct Arcs<T> {
 
 impl<T: Real> Arcs<T> {
     /// Sorts the rows by home; nothing is listed yet.
-    pub(super) fn new(nodes: usize, places: &[Place], assignment: &Assignment) -> Self {
-        let rows = places.len();
+    pub(super) fn new(nodes: usize, minima: &[RowMinima], assignment: &Assignment) -> Self {
+        let rows = minima.len();
         let mut starts = vec![0; nodes + 1];
         for u in (0..rows).filter_map(|i| assignment.whole(i)) {
             starts[u as usize + 1] += 1;
@@ -62,7 +62,7 @@ impl<T: Real> Arcs<T> {
         let mut members = vec![(0.0, 0); starts[nodes]];
         for i in 0..rows {
             if let Some(u) = assignment.whole(i) {
-                members[next[u as usize]] = (places[i].regret, i as u32);
+                members[next[u as usize]] = (minima[i].regret, i as u32);
                 next[u as usize] += 1;
             }
         }
@@ -99,20 +99,20 @@ impl<T: Real> Arcs<T> {
     pub(super) fn list<C: Cost<T>>(
         &mut self,
         table: &Table<'_, T, C>,
-        places: &[Place],
+        minima: &[RowMinima],
         assignment: &Assignment,
         u: usize,
         wanted: usize,
     ) {
         let members = &mut self.members[self.starts[u]..self.starts[u + 1]];
         let before = self.listed[u];
-        let wanted = wanted.max(FEW).max(before);
+        let wanted = wanted.max(FEWEST_LISTED).max(before);
         let now = before.saturating_add(wanted).min(members.len());
         let old = self.bounds[u];
         let is_all = now == members.len();
         let bound = if is_all {
             let worst = members.iter().map(|m| m.0).filter(|r| r.is_finite());
-            let wider = worst.fold(STEP * old.max(0.0), f64::max);
+            let wider = worst.fold(BOUND_GROWTH * old.max(0.0), f64::max);
             if wider > old { wider } else { f64::INFINITY }
         } else {
             let rest = &mut members[before..];
@@ -133,7 +133,7 @@ impl<T: Real> Arcs<T> {
         for at in 0..now {
             let (_, i) = self.members[self.starts[u] + at];
             let above = if at < before { old } else { f64::NEG_INFINITY };
-            let place = &places[i as usize];
+            let place = &minima[i as usize];
             if place.third > bound {
                 // At most its second best column is near: no need to read the row.
                 if place.regret > above && place.regret <= bound {

@@ -13,7 +13,7 @@ pub(super) struct Assignment {
     /// Mass of each row, the slack row last.
     mass: Vec<f64>,
     /// Column of each whole row, or the place of its shares.
-    home: Vec<u32>,
+    column: Vec<u32>,
     shares: Vec<Vec<(u32, f64)>>,
 }
 
@@ -21,7 +21,7 @@ impl Assignment {
     /// Nothing is placed yet.
     pub(super) fn new(mass: Vec<f64>) -> Self {
         Self {
-            home: vec![NOWHERE; mass.len()],
+            column: vec![NOWHERE; mass.len()],
             mass,
             shares: Vec::new(),
         }
@@ -33,29 +33,29 @@ impl Assignment {
 
     /// Puts the whole row into `col`.
     pub(super) fn place(&mut self, row: usize, col: u32) {
-        self.home[row] = col;
+        self.column[row] = col;
     }
 
-    /// Spreads the row over several columns.
-    pub(super) fn spread(&mut self, row: usize, shares: Vec<(u32, f64)>) {
-        self.home[row] = SPLIT | self.shares.len() as u32;
+    /// Splits the row over several columns.
+    pub(super) fn split_over(&mut self, row: usize, shares: Vec<(u32, f64)>) {
+        self.column[row] = SPLIT | self.shares.len() as u32;
         self.shares.push(shares);
     }
 
     /// The column of a whole row; `None` where it is split or nowhere.
     pub(super) fn whole(&self, row: usize) -> Option<u32> {
-        Some(self.home[row]).filter(|h| h & SPLIT == 0)
+        Some(self.column[row]).filter(|h| h & SPLIT == 0)
     }
 
     /// The columns that hold mass of the row, with the mass.
     pub(super) fn of(&self, row: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
-        let home = self.home[row];
-        let (whole, split) = if home == NOWHERE {
+        let column = self.column[row];
+        let (whole, split) = if column == NOWHERE {
             (None, &[][..])
-        } else if home & SPLIT == 0 {
-            (Some((home, self.mass[row])), &[][..])
+        } else if column & SPLIT == 0 {
+            (Some((column, self.mass[row])), &[][..])
         } else {
-            (None, &self.shares[(home ^ SPLIT) as usize][..])
+            (None, &self.shares[(column ^ SPLIT) as usize][..])
         };
         whole.into_iter().chain(split.iter().copied())
     }
@@ -67,24 +67,24 @@ impl Assignment {
 
     /// Rows that are split, with their shares.
     pub(super) fn split(&self) -> impl Iterator<Item = (usize, &[(u32, f64)])> + '_ {
-        (0..self.home.len())
-            .filter(|&i| self.home[i] & SPLIT != 0 && self.home[i] != NOWHERE)
-            .map(|i| (i, &self.shares[(self.home[i] ^ SPLIT) as usize][..]))
+        (0..self.column.len())
+            .filter(|&i| self.column[i] & SPLIT != 0 && self.column[i] != NOWHERE)
+            .map(|i| (i, &self.shares[(self.column[i] ^ SPLIT) as usize][..]))
     }
 
     /// Moves `amount` of the row from one column to another. Returns whether the row has left the
     /// first and whether it is new in the second.
     pub(super) fn shift(&mut self, row: usize, from: u32, to: u32, amount: f64) -> (bool, bool) {
-        let home = self.home[row];
-        if home & SPLIT == 0 {
+        let column = self.column[row];
+        if column & SPLIT == 0 {
             if amount >= self.mass[row] {
-                self.home[row] = to;
+                self.column[row] = to;
                 return (true, true);
             }
-            self.spread(row, vec![(from, self.mass[row] - amount), (to, amount)]);
+            self.split_over(row, vec![(from, self.mass[row] - amount), (to, amount)]);
             return (false, true);
         }
-        let shares = &mut self.shares[(home ^ SPLIT) as usize];
+        let shares = &mut self.shares[(column ^ SPLIT) as usize];
         let mut left = false;
         if let Some(at) = shares.iter().position(|s| s.0 == from) {
             shares[at].1 -= amount;

@@ -12,14 +12,14 @@
 //! held against the other way.
 
 /// Share of the budget below which it is too early to tell, and up to which one waits to see a pace at all.
-const EARLY: f64 = 0.1;
-const LATE: f64 = 0.7;
+const EARLY_SHARE: f64 = 0.1;
+const LATE_SHARE: f64 = 0.7;
 
 /// What a finer level takes, in multiples of the one before.
-const FINER: f64 = 2.0;
+const FINER_LEVEL_COST: f64 = 2.0;
 
 /// The pace may deceive; beyond this many budgets there is no more waiting.
-const MOST: f64 = 2.0;
+const MOST_BUDGETS: f64 = 2.0;
 
 /// What the other way would take, and what was spent so far.
 #[derive(Debug)]
@@ -79,16 +79,16 @@ impl Budget {
             self.first = Some((share, work));
         }
         let spent = self.before + work;
-        if spent <= EARLY * self.other_way {
+        if spent <= EARLY_SHARE * self.other_way {
             return true;
         }
         match self.first {
             Some((s, w)) if share < s => {
                 let rest = (work - w) * share / (s - share);
-                let all = rest + FINER * self.finer as f64 * (work + rest);
-                spent <= MOST * self.other_way && all <= self.other_way
+                let all = rest + FINER_LEVEL_COST * self.finer as f64 * (work + rest);
+                spent <= MOST_BUDGETS * self.other_way && all <= self.other_way
             }
-            _ => spent <= LATE * self.other_way,
+            _ => spent <= LATE_SHARE * self.other_way,
         }
     }
 }

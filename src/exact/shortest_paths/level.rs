@@ -14,12 +14,12 @@ use super::arcs::Arcs;
 use super::assignment::Assignment;
 use super::budget::Budget;
 use super::paths::{LANES, Paths};
-use super::table::{NOWHERE, Place, Table};
+use super::table::{NOWHERE, RowMinima, Table};
 use crate::kernel::rounding::{SURPLUS, UNPLACED};
 use crate::{Cost, Real};
 
 /// Reading a cost and sorting it in takes as long as looking at this many arcs, about.
-const READING: usize = 4;
+const ARCS_PER_READ: usize = 4;
 
 /// How a level ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,13 +32,22 @@ pub(super) enum End {
     Cut,
 }
 
+/// How far a level is from its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Excess {
+    /// Share of the mass that is where it is not wanted.
+    pub(super) share: f64,
+    /// How far prices are apart.
+    pub(super) spread: f64,
+}
+
 #[derive(Debug)]
 pub(super) struct Level<'a, T, C> {
     pub(super) table: Table<'a, T, C>,
-    pub(super) places: Vec<Place>,
+    pub(super) minima: Vec<RowMinima>,
     pub(super) assignment: Assignment,
     /// Mass that each column asks for, slack column last.
-    wanted: Vec<f64>,
+    demands: Vec<f64>,
     /// Mass held less mass wanted.
     surplus: Vec<f64>,
     /// Δ: how far prices have moved from the ones the level started from; padded for the sweeps.
@@ -53,17 +62,17 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     /// Places every row by price. `mass` has one entry per row and, last, the slack row.
     pub(super) fn new(
         table: Table<'a, T, C>,
-        places: Vec<Place>,
+        minima: Vec<RowMinima>,
         mass: Vec<f64>,
-        wanted: &[f64],
+        demands: &[f64],
     ) -> Self {
         let nodes = table.nodes();
         let total = crate::kernel::rounding::sum(&mass);
         let mut level = Self {
-            places,
+            minima,
             assignment: Assignment::new(mass),
-            wanted: wanted.to_vec(),
-            surplus: wanted.iter().map(|w| -w).collect(),
+            demands: demands.to_vec(),
+            surplus: demands.iter().map(|w| -w).collect(),
             moved: vec![0.0; nodes.next_multiple_of(LANES)],
             total,
             table,
@@ -76,18 +85,18 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut carry = vec![0.0; nodes];
         let mut tied = Vec::new();
-        for (i, place) in self.places.iter().enumerate() {
+        for (i, place) in self.minima.iter().enumerate() {
             let mass = self.assignment.mass(i);
-            if mass == 0.0 || place.home == NOWHERE {
+            if mass == 0.0 || place.argmin == NOWHERE {
                 continue;
             }
             if place.regret == 0.0 {
                 tied.push(i);
                 continue;
             }
-            self.assignment.place(i, place.home);
+            self.assignment.place(i, place.argmin);
             // Compensated, so that tiny columns are not lost in the rounding of large ones.
-            let u = place.home as usize;
+            let u = place.argmin as usize;
             let next = self.surplus[u] + mass;
             carry[u] += if self.surplus[u].abs() >= mass {
                 (self.surplus[u] - next) + mass
@@ -105,19 +114,19 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         let (mut line, mut shifted) = (vec![T::zero(); nodes - 1], vec![0.0; nodes]);
         for i in tied {
             self.table.shifted(i, &mut line, &mut shifted);
-            let best = self.places[i].best;
-            let mut home = self.places[i].home as usize;
+            let best = self.minima[i].best;
+            let mut argmin = self.minima[i].argmin as usize;
             for v in 0..nodes {
-                if shifted[v] == best && self.surplus[v] < self.surplus[home] {
-                    home = v;
+                if shifted[v] == best && self.surplus[v] < self.surplus[argmin] {
+                    argmin = v;
                 }
             }
-            if home as u32 != self.places[i].home {
-                self.places[i].next = self.places[i].home;
-                self.places[i].home = home as u32;
+            if argmin as u32 != self.minima[i].argmin {
+                self.minima[i].next = self.minima[i].argmin;
+                self.minima[i].argmin = argmin as u32;
             }
-            self.assignment.place(i, home as u32);
-            self.surplus[home] += self.assignment.mass(i);
+            self.assignment.place(i, argmin as u32);
+            self.surplus[argmin] += self.assignment.mass(i);
         }
         // The slack row is split anyway: it fills what room its best columns have.
         let mut left = self.assignment.mass(n);
@@ -146,7 +155,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                     None => shares.push((v as u32, left)),
                 }
             }
-            self.assignment.spread(n, shares);
+            self.assignment.split_over(n, shares);
         }
     }
 
@@ -163,7 +172,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
     pub(super) fn lowered(&self) -> Vec<f64> {
         let mut prices = self.prices();
         let mut leavers: Vec<(u32, f64, f64)> = Vec::new();
-        for (i, place) in self.places.iter().enumerate() {
+        for (i, place) in self.minima.iter().enumerate() {
             let crowded = |&u: &u32| u != NOWHERE && self.surplus[u as usize] > 0.0;
             if let Some(u) = self.assignment.whole(i).filter(crowded)
                 && place.regret < f64::INFINITY
@@ -190,7 +199,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         }
         // Only differences of prices matter: where most mass is they had better have few digits.
         let heaviest = (0..prices.len()).filter(|&v| prices[v].is_finite());
-        let heaviest = heaviest.max_by(|&u, &v| self.wanted[u].total_cmp(&self.wanted[v]));
+        let heaviest = heaviest.max_by(|&u, &v| self.demands[u].total_cmp(&self.demands[v]));
         let centre = heaviest.map_or(0.0, |v| prices[v]);
         prices.iter_mut().for_each(|g| *g -= centre);
         prices
@@ -210,18 +219,28 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         self.total
     }
 
-    pub(super) fn wanted(&self) -> &[f64] {
-        &self.wanted
+    /// How far the prices of columns that want something are apart.
+    fn price_spread(&self) -> f64 {
+        let prices = self.prices();
+        let open = prices.iter().zip(&self.demands).filter(|p| *p.1 > 0.0);
+        let ends = open.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (g, _)| {
+            (low.min(*g), high.max(*g))
+        });
+        (ends.1 - ends.0).max(0.0)
     }
 
-    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the share of excess
-    /// mass and what the level has cost so far: arcs looked at, and [`READING`] for each cost read. A round that takes
+    pub(super) fn demands(&self) -> &[f64] {
+        &self.demands
+    }
+
+    /// Moves mass until every column has what it wants. `go_on` is asked before each round, with the [`Excess`]
+    /// and what the level has cost so far: arcs looked at, and [`ARCS_PER_READ`] for each cost read. A round that takes
     /// very long is cut short where the budget does not allow it, and `go_on` is asked in the middle of it, too: its last argument
     /// says whether this is a round of its own.
     pub(super) fn run(
         &mut self,
         budget: &mut Budget,
-        mut go_on: impl FnMut(&mut Budget, f64, f64, bool) -> bool,
+        mut go_on: impl FnMut(&mut Budget, Excess, f64, bool) -> bool,
     ) -> End {
         let (n, nodes) = (self.table.rows(), self.table.nodes());
         let mut paths = Paths::new(nodes);
@@ -234,24 +253,28 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
             let mut lacks = 0;
             let mut spares = 0;
             for u in 0..nodes {
-                let speck = SURPLUS * self.wanted[u];
-                lacking[u] = self.surplus[u] < -speck;
+                let tolerance = SURPLUS * self.demands[u];
+                lacking[u] = self.surplus[u] < -tolerance;
                 lacks += usize::from(lacking[u]);
-                spares += usize::from(self.surplus[u] > speck);
+                spares += usize::from(self.surplus[u] > tolerance);
             }
             if lacks == 0 || spares == 0 {
                 return self.stuck();
             }
             let read = arcs.as_ref().map_or(0, |arcs| arcs.read);
-            let share = self.excess() / self.total;
-            let work = (looked_at + READING * read * nodes) as f64;
-            if !go_on(budget, share, work, true) {
+            let excess = Excess {
+                share: self.excess() / self.total,
+                spread: self.price_spread(),
+            };
+            let share = excess.share;
+            let work = (looked_at + ARCS_PER_READ * read * nodes) as f64;
+            if !go_on(budget, excess, work, true) {
                 return End::Cut;
             }
             let enough_work = work + budget.one_round();
             let arcs = arcs.get_or_insert_with(|| self.arcs(n));
 
-            let spare = |u: &usize| self.surplus[*u] > SURPLUS * self.wanted[*u];
+            let spare = |u: &usize| self.surplus[*u] > SURPLUS * self.demands[*u];
             paths.restart((0..nodes).filter(spare), &lacking, &self.moved);
             let (mut reached, mut horizon) = (0, 0.0);
             let mut unasked = 0;
@@ -260,14 +283,14 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
                 unasked += nodes;
                 if unasked > ASK_EVERY {
                     unasked = 0;
-                    if !go_on(budget, share, work, false) {
+                    if !go_on(budget, excess, work, false) {
                         return End::Cut;
                     }
                 }
                 if let Some(u) = paths.parent(v).filter(|&u| !arcs.is_known(u, v)) {
-                    arcs.list(&self.table, &self.places, &self.assignment, u, 0);
+                    arcs.list(&self.table, &self.minima, &self.assignment, u, 0);
                     looked_at += paths.revise(u, |w| arcs.keys(w), &self.moved);
-                    let work = (looked_at + READING * arcs.read * nodes) as f64;
+                    let work = (looked_at + ARCS_PER_READ * arcs.read * nodes) as f64;
                     if work > enough_work && !budget.allows(share, work) {
                         return End::Cut;
                     }
@@ -311,7 +334,7 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
 
     fn arcs(&self, n: usize) -> Arcs<T> {
         let nodes = self.table.nodes();
-        let mut arcs = Arcs::new(nodes, &self.places, &self.assignment);
+        let mut arcs = Arcs::new(nodes, &self.minima, &self.assignment);
         for (u, _) in self.assignment.of(n) {
             arcs.arrive(&self.table, &self.assignment, n as u32, u as usize);
         }
@@ -319,8 +342,8 @@ impl<'a, T: Real, C: Cost<T>> Level<'a, T, C> {
         for u in 0..nodes {
             // Twice the rows that must come or go, by their mean mass.
             let rows = 2.0 * self.surplus[u].abs() / typical.max(f64::MIN_POSITIVE);
-            let wanted = (rows as usize).min(n).min(64);
-            arcs.list(&self.table, &self.places, &self.assignment, u, wanted);
+            let rows = (rows as usize).min(n).min(64);
+            arcs.list(&self.table, &self.minima, &self.assignment, u, rows);
         }
         arcs
     }

@@ -38,11 +38,8 @@ mod level;
 mod paths;
 mod table;
 
-use core::ops::ControlFlow;
-use core::time::Duration;
-
 use self::budget::Budget;
-use self::level::{End, Level};
+use self::level::{End, Excess, Level};
 use self::table::{NOWHERE, Table};
 use crate::cost::Transposed;
 use crate::exact::simplex::filled_up;
@@ -53,10 +50,8 @@ use crate::problem::check;
 use crate::problem::check::Survey;
 use crate::solution::plan::{Representation, SparseRows};
 use crate::solution::start;
-use crate::solver::{Guard, Watch};
-use crate::{
-    Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Solver, Status,
-};
+use crate::solver::{Guard, Watch, options, solves, watched};
+use crate::{Cost, Error, Marginals, Potentials, Problem, Progress, Real, Solution, Status};
 
 /// Rows at the coarsest level, at least, and per column.
 const COARSEST: usize = 256;
@@ -66,11 +61,11 @@ const COARSEST_PER_COLUMN: usize = 4;
 const REFINEMENT: usize = 4;
 
 /// Where more than this share of the mass is excess, prices are lowered before single rows move …
-const CROWDED: f64 = 0.05;
+const CROWDED_SHARE: f64 = 0.05;
 
 /// … again and again while that finds a place for this share of the mass at least: about what the
 /// rounds would take as long for as the pass over the costs.
-const RELIEF: f64 = 0.01;
+const RELIEF_SHARE: f64 = 0.01;
 
 /// Exact optimal transport by shortest augmenting paths on the graph of the columns.
 ///
@@ -90,6 +85,7 @@ const RELIEF: f64 = 0.01;
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[must_use]
 pub struct ShortestPaths {
     max_iterations: usize,
     /// Arcs that can be looked at while another way solves the problem.
@@ -114,18 +110,33 @@ impl Default for ShortestPaths {
     }
 }
 
+solves! {
+    ShortestPaths by shortest_paths,
+    /// Answers the problem.
+    ///
+    /// # Errors
+    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
+    /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
+    /// no way.
+    solve,
+    /// Answers the problem starting from column potentials that are believed to be near the optimal ones, such
+    /// as those of an entropic solve or of a similar problem.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve), [`Error::Length`] for potentials of another shape and
+    /// [`Error::Start`] where one is NaN or +∞.
+    solve_from,
+}
+
 impl ShortestPaths {
     /// Runs to the optimum.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Most rounds of shortest paths, all levels together; unlimited by default.
-    #[must_use]
-    pub fn max_iterations(mut self, rounds: usize) -> Self {
-        self.max_iterations = rounds;
-        self
+    options! {
+        /// Most rounds of shortest paths, all levels together; unlimited by default.
+        max_iterations: usize,
     }
 
     /// Gives up, with [`Status::IterationLimit`], where another way is likely to be done sooner: one that takes as long
@@ -135,55 +146,13 @@ impl ShortestPaths {
         self
     }
 
-    /// Called before every round of shortest paths; [`ControlFlow::Break`] stops with the best plan so far. Nobody is called
-    /// by default.
-    #[must_use]
-    pub fn on_progress(
-        mut self,
-        callback: impl Fn(&Progress) -> ControlFlow<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.call(callback);
-        self
-    }
-
-    /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a round of
-    /// shortest paths or one look at all costs. Default: never.
-    ///
-    /// # Errors
-    /// On a target without a clock (`wasm32-unknown-unknown`) solving is refused with [`Error::Option`].
-    #[must_use]
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.watch.limit(limit);
-        self
-    }
-
-    /// Answers the problem.
-    ///
-    /// # Errors
-    /// [`Error::Cost`] or [`Error::TooDear`] for an entry that is no cost, [`Error::Blocked`] where a row or column that
-    /// carries mass has no allowed pair, [`Error::Infeasible`] where the forbidden pairs together leave
-    /// no way.
-    pub fn solve<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::shortest_paths(self, &problem.erased(), None)?;
-        Ok(Solution::of(problem, answer))
-    }
-
-    /// Answers the problem starting from column potentials that are believed to be near the optimal ones, such
-    /// as those of an entropic solve or of a similar problem.
-    ///
-    /// # Errors
-    /// As [`solve`](Self::solve), [`Error::Length`] for potentials of another shape and
-    /// [`Error::Start`] where one is NaN or +∞.
-    pub fn solve_from<'p, T: Real, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-        start: &Potentials,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        let answer = T::shortest_paths(self, &problem.erased(), Some(start))?;
-        Ok(Solution::of(problem, answer))
+    watched! {
+        /// Called before every round of shortest paths; [`ControlFlow::Break`](core::ops::ControlFlow::Break) stops with the best plan so far. Nobody is called
+        /// by default.
+        on_progress,
+        /// Stops, with [`Status::Stopped`] and the best plan so far, when this much time has passed; obeyed within a round of
+        /// shortest paths or one look at all costs. Default: never.
+        time_limit,
     }
 
     /// The body of [`solve`](Self::solve) and [`solve_from`](Self::solve_from).
@@ -211,7 +180,7 @@ impl ShortestPaths {
         } else {
             let start = start.map(|g| row_prices(problem, &g));
             let view = Transposed(problem.cost());
-            let flipped = problem.turned(&view);
+            let flipped = problem.transposed_over(&view);
             let answer = self.tall(&flipped, start, &survey, guard);
             answer.map_err(Error::transposed)?.transposed()
         };
@@ -238,134 +207,135 @@ impl ShortestPaths {
         }
         let marginals = problem.marginals();
         let slack = marginals.slack();
-        let mut wanted = marginals.cols().to_vec();
-        wanted.push(slack.col);
+        let mut demands = marginals.cols().to_vec();
+        demands.push(slack.col);
 
         let coarse = if start.is_some() { n } else { coarsest(k) };
         let mut prices = start.unwrap_or_else(|| vec![0.0; k + 1]);
-        for (g, w) in prices.iter_mut().zip(&wanted) {
+        for (g, w) in prices.iter_mut().zip(&demands) {
             if *w == 0.0 {
                 *g = f64::NEG_INFINITY;
             }
         }
-        let mut iterations = 0;
-        let mut status = Status::Converged;
         let mut budget = Budget::new(self.other_way);
-        let mut way = Descent {
+        let mut descent = Descent {
+            guard,
+            max_iterations: self.max_iterations,
+            iterations: 0,
+            status: Status::Converged,
             before: 0.0,
             width: 0.0,
             first: None,
-            // A unit in excess goes to where it is wanted at the price of one row's difference, unless that is forbidden.
-            price: if survey.forbidden {
+            // Rows are where they are cheapest at the prices of their columns. A unit in excess that goes to where it is wanted,
+            // unless that is forbidden, pays one row's difference in cost and the columns' difference in price.
+            range: if survey.forbidden || marginals.forbids_slack() {
                 f64::INFINITY
             } else {
-                survey.range() * marginals.total()
+                survey.span(marginals)
             },
+            total: marginals.total(),
             is_whole: false,
         };
-        let mut go_on =
-            |way: &mut Descent, budget: &mut Budget, share: f64, work: f64, round: bool| {
-                let progress = way.progress(iterations, share);
-                if !round {
-                    if guard.says_stop(&progress) {
-                        status = Status::Stopped;
-                    }
-                    return status == Status::Converged;
-                }
-                if iterations >= self.max_iterations || !budget.allows(share, work) {
-                    status = Status::IterationLimit;
-                } else if guard.says_stop(&progress) {
-                    status = Status::Stopped;
-                } else {
-                    iterations += 1;
-                }
-                status == Status::Converged
-            };
+        let level = |rows: Option<&[u32]>, mass: &[f64], prices: Vec<f64>| {
+            let table = Table::new(problem.cost(), slack, rows.map(<[_]>::to_vec), prices);
+            let minima = table.minima();
+            Level::new(table, minima, mass.to_vec(), &demands)
+        };
 
         let strides = strides(n, coarse);
         let whole: f64 = 1.0 + strides.iter().map(|&s| 1.0 / s as f64).sum::<f64>();
-        let mut is_cut = false;
         for (at, &stride) in strides.iter().enumerate() {
-            way.enter(1.0 / (stride as f64 * whole));
+            descent.enter(1.0 / (stride as f64 * whole));
             let chosen = sample(n, stride);
-            let Some(mass) = sampled_mass(marginals, &chosen).filter(|_| !is_cut) else {
+            let Some(mass) = sampled_mass(marginals, &chosen).filter(|_| !descent.is_cut()) else {
                 continue;
             };
-            let mut level = settled_down(guard, prices, |prices| {
-                let table = Table::new(problem.cost(), slack, Some(chosen.clone()), prices);
-                let places = table.places();
-                Level::new(table, places, mass.clone(), &wanted)
-            });
+            let mut coarse = settled_down(guard, prices, |p| level(Some(&chosen), &mass, p));
             // Stranded here says nothing about the whole; whatever the prices are, they are a start.
             budget.enter(strides.len() - at);
-            let end = level.run(&mut budget, |budget, share, work, round| {
-                go_on(&mut way, budget, share, work, round)
-            });
-            is_cut = end == End::Cut;
-            prices = level.prices();
+            descent.down(&mut coarse, &mut budget);
+            prices = coarse.prices();
         }
 
         let mut mass = marginals.rows().to_vec();
         mass.push(slack.row);
-        way.enter(1.0 / whole);
-        way.is_whole = true;
-        let whole_level = |prices: Vec<f64>| {
-            let table = Table::new(problem.cost(), slack, None, prices);
-            let places = table.places();
-            Level::new(table, places, mass.clone(), &wanted)
-        };
-        if is_cut {
-            let level = whole_level(prices);
-            return Ok(answer(problem, &level, status, iterations));
+        descent.enter(1.0 / whole);
+        descent.is_whole = true;
+        if descent.is_cut() {
+            return Ok(answer(problem, &level(None, &mass, prices), &descent));
         }
-        let mut level = settled_down(guard, prices, whole_level);
+        let mut level = settled_down(guard, prices, |p| level(None, &mass, p));
         budget.enter(0);
-        let end = level.run(&mut budget, |budget, share, work, round| {
-            go_on(&mut way, budget, share, work, round)
-        });
-        match end {
-            End::Stranded(stranded) => {
-                return Err(Error::Infeasible {
-                    stranded,
-                    total: marginals.total(),
-                });
-            }
-            End::Cut if status == Status::Converged => status = Status::IterationLimit,
-            End::Cut | End::Done => {}
+        if let End::Stranded(stranded) = descent.down(&mut level, &mut budget) {
+            return Err(Error::Infeasible {
+                stranded,
+                total: marginals.total(),
+            });
         }
-        Ok(answer(problem, &level, status, iterations))
+        Ok(answer(problem, &level, &descent))
     }
 }
 
-impl<T: Real> Solver<T> for ShortestPaths {
-    fn solve<'p, C: Cost<T>>(
-        &self,
-        problem: &'p Problem<T, C>,
-    ) -> Result<Solution<'p, T, C>, Error> {
-        ShortestPaths::solve(self, problem)
-    }
-}
-
-/// How far the levels have come, for whoever watches.
-struct Descent {
+/// The way down the levels: when it ends, and how far it has come, for whoever watches.
+struct Descent<'a> {
+    guard: &'a Guard<'a>,
+    max_iterations: usize,
+    iterations: usize,
+    /// `Converged` as long as nothing stopped it.
+    status: Status,
     /// Share of the way before the level at hand, and what that level is of it.
     before: f64,
     width: f64,
     /// Misplaced share at the start of the level.
     first: Option<f64>,
-    /// What it costs at most to put all mass elsewhere.
-    price: f64,
+    /// How far costs are apart at most; +∞ where pairs are forbidden.
+    range: f64,
+    total: f64,
     is_whole: bool,
 }
 
-impl Descent {
+impl Descent<'_> {
+    /// Whether it was stopped at one of the levels.
+    fn is_cut(&self) -> bool {
+        self.status != Status::Converged
+    }
+
+    /// Solves a level.
+    fn down<T: Real, C: Cost<T>>(
+        &mut self,
+        level: &mut Level<'_, T, C>,
+        budget: &mut Budget,
+    ) -> End {
+        let end = level.run(budget, |budget, excess, work, round| {
+            self.goes_on(budget, excess, work, round)
+        });
+        if end == End::Cut && !self.is_cut() {
+            self.status = Status::IterationLimit;
+        }
+        end
+    }
+
+    fn goes_on(&mut self, budget: &mut Budget, excess: Excess, work: f64, round: bool) -> bool {
+        let progress = self.progress(excess);
+        let allowed =
+            !round || (self.iterations < self.max_iterations && budget.allows(excess.share, work));
+        if !allowed {
+            self.status = Status::IterationLimit;
+        } else if self.guard.says_stop(&progress) {
+            self.status = Status::Stopped;
+        } else {
+            self.iterations += usize::from(round);
+        }
+        !self.is_cut()
+    }
+
     fn enter(&mut self, width: f64) {
         self.before += self.width;
         self.width = width;
         self.first = None;
     }
 
-    fn progress(&mut self, iteration: usize, share: f64) -> Progress {
+    fn progress(&mut self, Excess { share, spread }: Excess) -> Progress {
         let first = *self.first.get_or_insert(share);
         let here = if first > 0.0 {
             1.0 - share / first
@@ -373,12 +343,12 @@ impl Descent {
             1.0
         };
         Progress {
-            iteration,
+            iteration: self.iterations,
             violation: 2.0 * share,
             epsilon: 0.0,
             done: self.before + self.width * here.clamp(0.0, 1.0),
             gap: if self.is_whole {
-                share * self.price
+                share * self.total * (self.range + spread)
             } else {
                 f64::INFINITY
             },
@@ -408,21 +378,33 @@ impl Answer {
 fn answer<T: Real, C: Cost<T>>(
     problem: &Problem<T, C>,
     level: &Level<'_, T, C>,
-    status: Status,
-    iterations: usize,
+    descent: &Descent<'_>,
 ) -> Answer {
-    let (n, k) = (problem.rows(), problem.cols());
-    let assignment = &level.assignment;
-    let prices = level.prices();
+    let potentials = potentials(problem, level);
+    if descent.is_cut() {
+        return unfinished(problem, level, potentials, descent);
+    }
+    Answer {
+        entries: entries(problem, level),
+        potentials,
+        status: descent.status,
+        iterations: descent.iterations,
+        violation: 2.0 * level.excess() / level.total(),
+    }
+}
 
+/// The level's prices, and for each row what its place leaves it.
+fn potentials<T: Real, C: Cost<T>>(problem: &Problem<T, C>, level: &Level<'_, T, C>) -> Potentials {
+    let (n, k) = (problem.rows(), problem.cols());
+    let prices = level.prices();
     let (mut line, mut shifted) = (vec![T::zero(); k], vec![0.0; k + 1]);
     let mut price_of = |i: usize| {
-        let Some((u, _)) = assignment.of(i).next() else {
+        let Some((u, _)) = level.assignment.of(i).next() else {
             return f64::NEG_INFINITY;
         };
         let u = u as usize;
-        let best = match level.places.get(i) {
-            Some(place) if place.home == u as u32 => place.best,
+        let best = match level.minima.get(i) {
+            Some(place) if place.argmin == u as u32 => place.best,
             _ => {
                 level.table.shifted(i, &mut line, &mut shifted);
                 shifted[u]
@@ -430,19 +412,19 @@ fn answer<T: Real, C: Cost<T>>(
         };
         best - level.moved[u]
     };
-    let potentials = Potentials {
+    Potentials {
         rows: (0..n).map(&mut price_of).collect(),
         slack_row: price_of(n),
         slack_col: prices[k],
         cols: prices[..k].to_vec(),
-    };
-    if !status.is_converged() {
-        return unfinished(problem, level, &prices, potentials, status, iterations);
     }
+}
 
-    // What the split rows have to bring to each column, given the whole ones.
-    let mut received = vec![(0.0f64, 0.0f64); k + 1];
-    for i in 0..n {
+/// What the split rows have to bring to each column, given the whole ones; sums with their rounding carried along.
+fn left_to_split<T: Real, C: Cost<T>>(level: &Level<'_, T, C>, rows: usize) -> Vec<f64> {
+    let assignment = &level.assignment;
+    let mut received = vec![(0.0f64, 0.0f64); level.demands().len()];
+    for i in 0..rows {
         let Some(u) = assignment.whole(i).filter(|&u| u != NOWHERE) else {
             continue;
         };
@@ -456,17 +438,22 @@ fn answer<T: Real, C: Cost<T>>(
         };
         *sum = next;
     }
-    let rest: Vec<f64> = received
-        .iter()
-        .zip(level.wanted())
-        .map(|((sum, carry), w)| (w - sum) - carry)
-        .collect();
+    let each = received.iter().zip(level.demands());
+    each.map(|((sum, carry), w)| (w - sum) - carry).collect()
+}
+
+/// The plan, row by row, because what is sorted need not be sorted again.
+fn entries<T: Real, C: Cost<T>>(
+    problem: &Problem<T, C>,
+    level: &Level<'_, T, C>,
+) -> Vec<(usize, usize, f64)> {
+    let (n, k) = (problem.rows(), problem.cols());
+    let assignment = &level.assignment;
     let split: Vec<(usize, &[(u32, f64)])> = assignment.split().collect();
     let shares: Vec<Vec<(u32, f64)>> = split.iter().map(|s| s.1.to_vec()).collect();
     let mass: Vec<f64> = split.iter().map(|s| assignment.mass(s.0)).collect();
-    let shares = forest::untangle(&shares, &mass, &rest);
+    let shares = forest::untangle(&shares, &mass, &left_to_split(level, n));
 
-    // By row, because what is sorted need not be sorted again.
     let mut entries = Vec::with_capacity(n + k);
     let mut next = 0;
     for i in 0..n {
@@ -478,13 +465,7 @@ fn answer<T: Real, C: Cost<T>>(
             entries.push((i, u as usize, assignment.mass(i)));
         }
     }
-    Answer {
-        entries,
-        potentials,
-        status,
-        iterations,
-        violation: 2.0 * level.excess() / level.total(),
-    }
+    entries
 }
 
 /// An answer from a level that was cut short: what is too much in some columns goes to those that have room, so that the
@@ -492,20 +473,18 @@ fn answer<T: Real, C: Cost<T>>(
 fn unfinished<T: Real, C: Cost<T>>(
     problem: &Problem<T, C>,
     level: &Level<'_, T, C>,
-    prices: &[f64],
     potentials: Potentials,
-    status: Status,
-    iterations: usize,
+    descent: &Descent<'_>,
 ) -> Answer {
-    let n = problem.rows();
+    let (n, prices) = (problem.rows(), level.prices());
     let mut order: Vec<usize> = (0..=n).collect();
-    let regret = |i: &usize| level.places.get(*i).map_or(0.0, |place| place.regret);
+    let regret = |i: &usize| level.minima.get(*i).map_or(0.0, |place| place.regret);
     order.sort_by(|a, b| regret(b).total_cmp(&regret(a)));
     let held = order.into_iter().flat_map(|i| {
         let parts = level.assignment.of(i);
         parts.map(move |(u, mass)| (i, u as usize, mass))
     });
-    let placed = filled_up(problem, held, prices);
+    let placed = filled_up(problem, held, &prices);
     // The prices of a solve that has hardly begun may be worse than none.
     let greedy = filled_up(problem, core::iter::empty(), &vec![0.0; prices.len()]);
     let plan = if worth(problem, &greedy) < worth(problem, &placed) {
@@ -538,8 +517,8 @@ fn unfinished<T: Real, C: Cost<T>>(
     Answer {
         entries,
         potentials,
-        status,
-        iterations,
+        status: descent.status,
+        iterations: descent.iterations,
         violation: off / marginals.total(),
     }
 }
@@ -578,9 +557,9 @@ fn settled_down<'a, T: Real, C: Cost<T>>(
     mut at: impl FnMut(Vec<f64>) -> Level<'a, T, C>,
 ) -> Level<'a, T, C> {
     let mut level = at(prices);
-    while level.excess() > CROWDED * level.total() && !guard.is_over() {
+    while level.excess() > CROWDED_SHARE * level.total() && !guard.is_over() {
         let next = at(level.lowered());
-        if !(next.excess() < level.excess() - RELIEF * level.total()) {
+        if !(next.excess() < level.excess() - RELIEF_SHARE * level.total()) {
             break;
         }
         level = next;

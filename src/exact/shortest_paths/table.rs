@@ -19,7 +19,7 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// Where a row goes if prices alone decide, and what the next best column would cost more.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RowMinima {
     /// The least shifted cost h_iu.
     pub(super) best: f64,
     /// How much more the second best column costs; +∞ where there is none.
@@ -27,17 +27,17 @@ pub(super) struct Place {
     /// How much more the third best column costs.
     pub(super) third: f64,
     /// The column u; [`NOWHERE`] where all pairs are forbidden.
-    pub(super) home: u32,
+    pub(super) argmin: u32,
     /// The second best column, if there is one.
     pub(super) next: u32,
 }
 
-impl Place {
+impl RowMinima {
     const NONE: Self = Self {
         best: f64::INFINITY,
         regret: f64::INFINITY,
         third: f64::INFINITY,
-        home: NOWHERE,
+        argmin: NOWHERE,
         next: NOWHERE,
     };
 }
@@ -107,13 +107,13 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
     }
 
     /// One pass over the costs: where each row goes if prices alone decide.
-    pub(super) fn places(&self) -> Vec<Place> {
+    pub(super) fn minima(&self) -> Vec<RowMinima> {
         let (n, k) = (self.rows(), self.cost.cols());
-        let mut places = vec![Place::NONE; n];
+        let mut minima = vec![RowMinima::NONE; n];
         let kept_back = self.slack.col_cost - self.prices[k];
         // Few enough rows to stay in the first-level cache where they must be written first.
         let few = (2048 / k).max(1);
-        tiles::map_tiles(&mut places, tiles::tile_rows(n, k), |rows, out| {
+        tiles::map_tiles(&mut minima, tiles::tile_rows(n, k), |rows, out| {
             let mut written = vec![T::zero(); few * k];
             let mut room = vec![f64::INFINITY; (k + 1).next_multiple_of(LANES)];
             let mut start = rows.start;
@@ -136,11 +136,11 @@ impl<'a, T: Real, C: Cost<T>> Table<'a, T, C> {
                     }
                     written
                 });
-                place_rows(costs, &self.prices[..k], kept_back, &mut room, part);
+                minima_of_rows(costs, &self.prices[..k], kept_back, &mut room, part);
                 start = end;
             }
         });
-        places
+        minima
     }
 }
 
@@ -185,7 +185,7 @@ struct ThreeSmallest {
     best: [f64; BATCH_WIDTH],
     second: [f64; BATCH_WIDTH],
     third: [f64; BATCH_WIDTH],
-    home: [f64; BATCH_WIDTH],
+    argmin: [f64; BATCH_WIDTH],
     next: [f64; BATCH_WIDTH],
 }
 
@@ -197,7 +197,7 @@ impl ThreeSmallest {
             best: none,
             second: none,
             third: none,
-            home: [0.0; BATCH_WIDTH],
+            argmin: [0.0; BATCH_WIDTH],
             next: [0.0; BATCH_WIDTH],
         }
     }
@@ -211,8 +211,8 @@ impl ThreeSmallest {
             let h = lesser(f64::INFINITY, shifted(r));
             let (first, better) = (h < self.best[r], h < self.second[r]);
             let next = if better { v } else { self.next[r] };
-            self.next[r] = if first { self.home[r] } else { next };
-            self.home[r] = if first { v } else { self.home[r] };
+            self.next[r] = if first { self.argmin[r] } else { next };
+            self.argmin[r] = if first { v } else { self.argmin[r] };
             self.third[r] = lesser(self.third[r], greater(self.second[r], h));
             self.second[r] = lesser(self.second[r], greater(self.best[r], h));
             self.best[r] = lesser(self.best[r], h);
@@ -220,16 +220,16 @@ impl ThreeSmallest {
     }
 
     #[inline(always)]
-    fn place(&self, r: usize) -> Place {
+    fn minima(&self, r: usize) -> RowMinima {
         let best = self.best[r];
         if best == f64::INFINITY {
-            return Place::NONE;
+            return RowMinima::NONE;
         }
-        Place {
+        RowMinima {
             best,
             regret: self.second[r] - best,
             third: self.third[r] - best,
-            home: self.home[r] as u32,
+            argmin: self.argmin[r] as u32,
             next: self.next[r] as u32,
         }
     }
@@ -237,7 +237,7 @@ impl ThreeSmallest {
 
 /// Places rows of fewer entries than [`MOST_LINES`].
 #[inline(always)]
-fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [Place]) {
+fn minima_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [RowMinima]) {
     let k = prices.len();
     let mut block = ColumnBlock::new(T::zero());
     for (costs, out) in costs
@@ -245,13 +245,13 @@ fn place_short<T: Real>(costs: &[T], prices: &[f64], kept_back: f64, out: &mut [
         .zip(out.chunks_mut(BATCH_WIDTH))
     {
         block.transpose_in(costs, k);
-        let mut sieve = ThreeSmallest::new();
+        let mut smallest = ThreeSmallest::new();
         for (v, (line, g)) in (0u32..).zip(block.lines[..k].iter().zip(prices)) {
-            sieve.sift(v, |r| line[r].widen() - g);
+            smallest.sift(v, |r| line[r].widen() - g);
         }
-        sieve.sift(k as u32, |_| kept_back);
-        for (r, place) in out.iter_mut().enumerate() {
-            *place = sieve.place(r);
+        smallest.sift(k as u32, |_| kept_back);
+        for (r, row) in out.iter_mut().enumerate() {
+            *row = smallest.minima(r);
         }
     }
 }
@@ -260,37 +260,37 @@ dispatch! {
     /// Places each row of `costs` in the column of least shifted cost: short rows side by side, long ones by several
     /// sweeps over one row in the cache (least, where, second least …) rather than one clever one, because each of them is
     /// vector code.
-    fn place_rows<T: Real>(
+    fn minima_of_rows<T: Real>(
         costs: &[T],
         prices: &[f64],
         kept_back: f64,
         room: &mut [f64],
-        out: &mut [Place],
+        out: &mut [RowMinima],
     ) {
         let k = prices.len();
         if k < MOST_LINES {
-            return place_short(costs, prices, kept_back, out);
+            return minima_short(costs, prices, kept_back, out);
         }
-        for (line, place) in costs.chunks_exact(k).zip(out) {
+        for (line, row) in costs.chunks_exact(k).zip(out) {
             for ((h, c), g) in room.iter_mut().zip(line).zip(prices) {
                 *h = c.widen() - g;
             }
             room[k] = kept_back;
             let best = least(room);
             if best == f64::INFINITY {
-                *place = Place::NONE;
+                *row = RowMinima::NONE;
                 continue;
             }
-            let home = position(room, best);
-            room[home] = f64::INFINITY;
+            let argmin = position(room, best);
+            room[argmin] = f64::INFINITY;
             let second = least(room);
             let next = position(room, second);
             room[next] = f64::INFINITY;
-            *place = Place {
+            *row = RowMinima {
                 best,
                 regret: second - best,
                 third: least(room) - best,
-                home: home as u32,
+                argmin: argmin as u32,
                 next: next as u32,
             };
         }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_the_three_least_on_any_machine() {
+    fn minima_are_the_three_least_on_any_machine() {
         for k in [1usize, 2, 7, 8, 9, 31] {
             let n = 40;
             let costs: Vec<f64> = (0..n * k)
@@ -330,21 +330,21 @@ mod tests {
             };
             let cost = Dense::new(&costs, n, k).unwrap();
             let table = Table::new(&cost, slack, None, prices.clone());
-            let (places, plain) = (table.places(), plainly(|| table.places()));
-            for (i, (place, twin)) in places.iter().zip(&plain).enumerate() {
+            let (minima, plain) = (table.minima(), plainly(|| table.minima()));
+            for (i, (row, twin)) in minima.iter().zip(&plain).enumerate() {
                 let line = &costs[i * k..(i + 1) * k];
                 let expected = by_sorting(line, &prices[..k], 0.35 - prices[k]);
-                assert_eq!((place.best, place.regret, place.third), expected);
+                assert_eq!((row.best, row.regret, row.third), expected);
                 let mut shifted = vec![0.0; k + 1];
                 table.shifted(i, &mut vec![0.0; k], &mut shifted);
-                assert_eq!(shifted[place.home as usize], place.best);
-                if place.regret < f64::INFINITY {
-                    assert_ne!(place.home, place.next);
-                    assert_eq!(shifted[place.next as usize] - place.best, place.regret);
+                assert_eq!(shifted[row.argmin as usize], row.best);
+                if row.regret < f64::INFINITY {
+                    assert_ne!(row.argmin, row.next);
+                    assert_eq!(shifted[row.next as usize] - row.best, row.regret);
                 }
                 assert_eq!(
-                    (place.home, place.next, place.best.to_bits()),
-                    (twin.home, twin.next, twin.best.to_bits())
+                    (row.argmin, row.next, row.best.to_bits()),
+                    (twin.argmin, twin.next, twin.best.to_bits())
                 );
             }
         }

@@ -7,10 +7,12 @@
 //!
 //! Slack lines are scalars and never stored. The one operation that matters is the cheapest arc of a
 //! line at given column prices, `min_j C_ij + h_j` with h = −g; on dense costs it reads the caller's memory in
-//! place, otherwise one line is computed into a buffer at a time.
+//! place, of costs that name their pairs it reads those, otherwise one line is computed into a buffer at a time.
 
 use super::pricing::Arcs;
+use crate::cost::{Pairs, Points, Priced, Room, fewest_for_boxes};
 use crate::kernel::dispatch::dispatch;
+use crate::problem::check;
 use crate::{Cost, Real, Slack};
 
 /// Which costs are read.
@@ -18,6 +20,8 @@ use crate::{Cost, Real, Slack};
 pub(super) enum Phase {
     /// 1 on forbidden pairs, 0 elsewhere.
     Feasibility,
+    /// +∞ on forbidden pairs, 0 elsewhere.
+    Pattern,
     /// The costs themselves.
     Optimality,
 }
@@ -25,18 +29,23 @@ pub(super) enum Phase {
 /// Rows of the slack-augmented cost.
 pub(super) struct AugmentedRows<'a, T, C> {
     cost: &'a C,
+    pairs: Option<Pairs<'a, T>>,
     slack: Slack,
     pub(super) phase: Phase,
     buffer: Vec<T>,
+    /// The lowest of all columns when prices were last said to have changed: what forbidden pairs are worth at best.
+    lowest: (f64, usize),
 }
 
 impl<'a, T: Real, C: Cost<T>> AugmentedRows<'a, T, C> {
     pub(super) fn new(cost: &'a C, slack: Slack) -> Self {
         Self {
             cost,
+            pairs: cost.pairs(),
             slack,
             phase: Phase::Optimality,
             buffer: Vec::new(),
+            lowest: (f64::INFINITY, 0),
         }
     }
 
@@ -44,6 +53,7 @@ impl<'a, T: Real, C: Cost<T>> AugmentedRows<'a, T, C> {
     pub(super) fn another(&self) -> Self {
         Self {
             phase: self.phase,
+            lowest: self.lowest,
             ..Self::new(self.cost, self.slack)
         }
     }
@@ -52,7 +62,20 @@ impl<'a, T: Real, C: Cost<T>> AugmentedRows<'a, T, C> {
         match self.phase {
             Phase::Optimality => c,
             Phase::Feasibility => f64::from(c == f64::INFINITY),
+            Phase::Pattern if c == f64::INFINITY => c,
+            Phase::Pattern => 0.0,
         }
+    }
+
+    /// The pairs that the cost names, where there is no slack beside them.
+    pub(super) fn pairs_alone(&self) -> Option<Pairs<'a, T>> {
+        let alone = self.slack.row == 0.0 && self.slack.col == 0.0;
+        self.pairs.filter(|_| alone)
+    }
+
+    /// The cost itself.
+    pub(super) fn cost(&self) -> &'a C {
+        self.cost
     }
 
     /// Rows, slack not counted.
@@ -60,14 +83,100 @@ impl<'a, T: Real, C: Cost<T>> AugmentedRows<'a, T, C> {
         self.cost.rows()
     }
 
+    /// Columns, slack not counted.
+    pub(super) fn real_cols(&self) -> usize {
+        self.cost.cols()
+    }
+
+    /// The columns in boxes at these prices, where there are points enough for boxes to tell them apart.
+    pub(super) fn boxes(&self, h: &[f64]) -> Option<Near<'a, T>> {
+        let points = self.cost.points()?;
+        let shorter = self.cost.rows().min(self.cost.cols());
+        let many = shorter >= fewest_for_boxes(points.dimension) && points.metric.is_symmetric();
+        if self.phase != Phase::Optimality || !many {
+            return None;
+        }
+        let boxes = Priced::new(points.metric, points.dimension, points.cols)?;
+        let mut near = Near { points, boxes };
+        near.refresh(h);
+        Some(near)
+    }
+
+    /// The slack column of a real row, with its `C + h`; (+∞, 0) where there is none.
+    pub(super) fn slack(&self, i: usize, h: &[f64]) -> (f64, usize) {
+        let k = self.cost.cols();
+        h.get(k)
+            .map_or((f64::INFINITY, 0), |s| (self.at(i, k) + s, k))
+    }
+
     /// The real entries of line `i`, a real row.
-    pub(super) fn line(&mut self, i: usize) -> &[T] {
+    fn line(&mut self, i: usize) -> &[T] {
         if let Some(line) = self.cost.block(i..i + 1) {
             return line;
         }
         self.buffer.resize(self.cost.cols(), T::zero());
         self.cost.fill(i..i + 1, &mut self.buffer);
         &self.buffer
+    }
+
+    /// The cheapest real column of a real row, of those the cost names.
+    fn cheapest_pair(&self, pairs: Pairs<'a, T>, i: usize, h: &[f64]) -> (f64, usize) {
+        let (cols, costs) = pairs.row(i);
+        let priced = cols.iter().zip(costs);
+        let mut best = match self.phase {
+            Phase::Optimality => first_least(priced.map(|(&j, c)| c.widen() + h[j as usize])),
+            Phase::Feasibility | Phase::Pattern => first_least(cols.iter().map(|&j| h[j as usize])),
+        };
+        best.1 = cols.get(best.1).map_or(0, |&j| j as usize);
+        // A forbidden pair costs one more than its column, and the lowest column is as good as any.
+        let (lowest, at) = self.lowest;
+        if self.phase == Phase::Feasibility && 1.0 + lowest < best.0 {
+            best = (1.0 + lowest, at);
+        }
+        best
+    }
+}
+
+/// Points whose columns are searched by boxes.
+pub(super) struct Near<'a, T> {
+    points: Points<'a, T>,
+    boxes: Priced<'a, T>,
+}
+
+impl<T: Real> Near<'_, T> {
+    /// Offers every column of row `i` whose `C_ij + h_j` is less than `below`; see [`Priced::search`].
+    pub(super) fn search(
+        &self,
+        i: usize,
+        h: &[f64],
+        below: f64,
+        room: &mut Room<T>,
+        offer: impl FnMut(f64, usize, T) -> f64,
+    ) {
+        self.boxes.search(self.row(i), h, below, i, room, offer);
+    }
+
+    /// The least `C_ij + h_j` of row `i` and its column; `other` where that is not more.
+    pub(super) fn cheapest(
+        &self,
+        i: usize,
+        h: &[f64],
+        other: (f64, usize),
+        room: &mut Room<T>,
+    ) -> (f64, usize) {
+        let found = self.boxes.cheapest(self.row(i), h, other.0, room);
+        found.unwrap_or(other)
+    }
+
+    fn row(&self, i: usize) -> &[T] {
+        let d = self.points.dimension;
+        &self.points.rows[i * d..][..d]
+    }
+
+    /// Gathers bounds afresh after h has changed.
+    pub(super) fn refresh(&mut self, h: &[f64]) {
+        self.boxes
+            .refresh(&h[..self.points.cols.len() / self.points.dimension]);
     }
 }
 
@@ -97,7 +206,11 @@ impl<T: Real, C: Cost<T>> Arcs for AugmentedRows<'_, T, C> {
     fn cheapest(&mut self, i: usize, h: &[f64], _: f64) -> (f64, usize) {
         let (n, k) = (self.cost.rows(), self.cost.cols());
         let phase = self.phase;
-        let (slack_cost, mut best) = if i < n {
+        let (slack_cost, mut best) = if i < n
+            && let Some(pairs) = self.pairs
+        {
+            (self.slack.col_cost, self.cheapest_pair(pairs, i, h))
+        } else if i < n {
             let real = &h[..k];
             let line = self.line(i);
             let best = match phase {
@@ -108,6 +221,11 @@ impl<T: Real, C: Cost<T>> Arcs for AugmentedRows<'_, T, C> {
                 Phase::Feasibility => {
                     let marked = line.iter().map(|&c| f64::from(c == T::infinity()));
                     first_least(marked.zip(real).map(|(c, h)| c + h))
+                }
+                Phase::Pattern => {
+                    let allowed = line.iter().zip(real);
+                    let closed = f64::INFINITY;
+                    first_least(allowed.map(|(&c, h)| if c < T::infinity() { *h } else { closed }))
                 }
             };
             (self.slack.col_cost, best)
@@ -125,9 +243,29 @@ impl<T: Real, C: Cost<T>> Arcs for AugmentedRows<'_, T, C> {
         best
     }
 
+    fn refresh(&mut self, h: &[f64]) {
+        if self.pairs.is_some() && self.phase == Phase::Feasibility {
+            self.lowest = first_least(h[..self.cost.cols()].iter().copied());
+        }
+    }
+
+    fn columns(&self, i: usize) -> impl Iterator<Item = usize> {
+        let (k, end) = (self.cost.cols(), self.cols());
+        let listed = self.pairs.filter(|_| i < self.cost.rows());
+        let listed = listed.map(|pairs| pairs.row(i).0);
+        let rest = if listed.is_some() { k..end } else { 0..end };
+        let listed = listed.unwrap_or_default().iter().map(|&j| j as usize);
+        listed.chain(rest)
+    }
+
+    fn line_length(&self) -> usize {
+        let slack = usize::from(self.slack.col > 0.0);
+        check::line_length(self.cost) + slack
+    }
+
     fn grain(&self) -> f64 {
         match self.phase {
-            Phase::Optimality => 0.0,
+            Phase::Optimality | Phase::Pattern => 0.0,
             Phase::Feasibility => 0.5, // all numbers are small integers
         }
     }

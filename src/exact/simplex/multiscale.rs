@@ -1,29 +1,34 @@
 //! A first plan for point clouds, coarse to fine.
 //!
 //! Points are clustered in k-d trees, four to a cluster and again, until a few hundred clusters are
-//! left on the longer side. The clusters' centres and masses are a small transport problem; its optimal
-//! plan is handed down by sharing what flows between two clusters among their members, nearest pairs
-//! first, and is nearly optimal one level below. Each level thus starts close to its optimum, and so
-//! does the full problem, whose answer is exact whatever the levels above said: they are a start and
-//! nothing else.
+//! left on the longer side. The clusters' centres and masses are a small transport problem. Its optimal row prices F price
+//! the columns of the next level, wherever they lie, by the most that they allow,
+//!
+//! ```text
+//! g_j = min_I (C(X_I, y_j) − F_I)
+//! ```
+//!
+//! which is smooth where prices of the clusters themselves jump from one to the next: the short list of pairs that these
+//! prices make cheap ([`listed`](super::listed)) holds all of the answer but a handful. The plan is handed down by sharing what flows between
+//! two clusters among their members, pairs of least reduced cost first. Each level thus starts close to its optimum, and so
+//! does the full problem, whose answer is exact whatever the levels above said: they are a start and nothing else.
+//!
+//! Measured, normal clouds in the plane, 10,000 to 100,000 points: 5 to 7 pivots a point, and one pair in a thousand that the
+//! first list lacks.
 
 use super::augmented_rows::AugmentedRows;
+use super::listed::Listed;
 use super::pivot_budget::PivotBudget;
 use super::pricing::{Arcs, Outcome};
-
-use super::pruned::Pruned;
 use super::start::{Hands, Masses, Plan, build_basis, greedy};
 use super::tree::Tree;
-use crate::cost::Clusters;
+use crate::cost::{Clusters, Transposed};
+use crate::exact::lists::source;
 use crate::kernel::rounding::{FRESH_GAIN, GAIN};
 use crate::{Cost, Metric, PointCloud, Problem, Real, Slack};
 
-/// Sides shorter than this are not worth clustering: the more coordinates, the more points it takes for
-/// clusters to be small against their distances.
-pub(super) fn worthwhile(dimension: usize) -> usize {
-    let doublings = dimension.saturating_sub(3).min(40) as u32;
-    512usize.saturating_mul(1usize.checked_shl(doublings).unwrap_or(usize::MAX))
-}
+/// Shorter sides are not worth clustering.
+pub(super) const FEWEST_POINTS: usize = 512;
 
 /// What the levels found.
 pub(super) struct Descent {
@@ -85,10 +90,13 @@ pub(super) fn descend<T: Real, C: Cost<T>>(
     })
 }
 
-/// The plan and column prices of a level.
-struct CoarseSolution {
+/// The plan and prices of a level.
+struct CoarseSolution<T> {
     arcs: Vec<(usize, usize, f64)>,
     g: Vec<f64>,
+    /// Clusters of the rows and their prices; −∞ where they have no mass.
+    rows: Vec<T>,
+    f: Vec<f64>,
     solved: bool,
 }
 
@@ -105,100 +113,89 @@ impl<T: Real> Hierarchy<'_, T> {
         &self,
         meter: &mut PivotBudget<'_>,
         level: usize,
-        above: Option<CoarseSolution>,
-    ) -> Option<CoarseSolution> {
+        above: Option<CoarseSolution<T>>,
+    ) -> Option<CoarseSolution<T>> {
         let [(rows, row_masses), (cols, col_masses)] =
             self.sides.each_ref().map(|s| s.clusters(level));
         let d = self.sides[0].dimension;
         let cost = PointCloud::new(&rows, &cols, d, self.metric).ok()?;
         let mut lines = AugmentedRows::new(&cost, self.slack);
         let masses = Masses::with_slack(&row_masses, &col_masses, self.slack);
-        let first = match above {
+        let (plan, g) = match above {
             None => {
                 let g = vec![0.0; masses.cols.len()];
                 (greedy(&mut lines, &masses, &g), g)
             }
-            Some(handed) => self.hand_down(&handed, level + 1, &mut lines, &masses),
+            Some(handed) => {
+                let g = self.prices(&handed, &cols, masses.cols.len())?;
+                (
+                    self.hand_down(&handed, level + 1, &mut lines, &masses, &g),
+                    g,
+                )
+            }
         };
-        let (Plan { arcs, forbidden }, g) = first;
+        let Plan { arcs, forbidden } = plan;
         if forbidden {
             return None;
         }
-        if meter.is_over() {
-            return Some(CoarseSolution {
-                arcs,
-                g,
-                solved: false,
-            });
-        }
         let mut tree = build_basis(&arcs, &lines, &masses, &g);
         let takes_part: Vec<bool> = masses.rows.iter().map(|&a| a > 0.0).collect();
-        let outcome = match Pruned::new(lines, self.metric, d, &rows, &cols) {
-            Ok(mut pruned) => {
-                let mut outcome = meter.pivot(
-                    &mut tree,
-                    &mut pruned,
-                    &masses,
-                    &takes_part,
-                    GAIN,
-                    usize::MAX,
-                );
-                if level == 0 && outcome == Outcome::Optimal {
-                    // As fine as the full problem will look, where looking is cheap.
-                    tree.reprice(|i, j| pruned.at(i, j));
-                    let most = masses.rows.len() + masses.cols.len();
-                    outcome = meter.pivot(
-                        &mut tree,
-                        &mut pruned,
-                        &masses,
-                        &takes_part,
-                        FRESH_GAIN,
-                        most,
-                    );
-                    tree.reprice(|i, j| pruned.at(i, j));
-                    if outcome == Outcome::Limit && !meter.is_spent() {
-                        outcome = Outcome::Optimal;
-                    }
-                }
+        let mut outcome = Outcome::Stopped;
+        // Whoever stops gets what the levels so far have found, handed down.
+        if !meter.is_over() {
+            let mut source = source(&cost);
+            let mut listed = Listed::new(lines, source.as_mut(), Some(g));
+            let mut pivot = |tree: &mut Tree, tolerance, most| {
+                let (masses, part) = (&masses, &takes_part);
+                let outcome = meter.pivot(tree, &mut listed, masses, part, tolerance, most);
+                listed.reprice(tree);
                 outcome
+            };
+            outcome = pivot(&mut tree, GAIN, usize::MAX);
+            if level == 0 && outcome == Outcome::Optimal {
+                // As fine as the full problem will look, where looking is cheap.
+                outcome = pivot(&mut tree, FRESH_GAIN, masses.rows.len() + masses.cols.len());
+                if outcome == Outcome::Limit && !meter.is_spent() {
+                    outcome = Outcome::Optimal;
+                }
             }
-            // Without bounds the points are left to the full problem, which would do just the same.
-            Err(_) if level == 0 => {
-                return Some(CoarseSolution {
-                    arcs,
-                    g,
-                    solved: false,
-                });
+        }
+        let price = |i: usize| {
+            if takes_part[i] {
+                tree.f(i)
+            } else {
+                f64::NEG_INFINITY
             }
-            Err(mut lines) => meter.pivot(
-                &mut tree,
-                &mut lines,
-                &masses,
-                &takes_part,
-                GAIN,
-                usize::MAX,
-            ),
         };
         Some(CoarseSolution {
             arcs: tree.arcs().filter(|a| a.2 > 0.0).collect(),
-            g: tree.heights().iter().map(|h| -h).collect(),
+            g: tree.prices(),
+            f: (0..row_masses.len()).map(price).collect(),
+            rows,
             solved: outcome == Outcome::Optimal,
         })
     }
 
-    /// Shares the flow of each arc of `level` among pairs of members, nearest first.
+    /// Column prices of the level below: the most that its row prices allow. The slack column keeps its own.
+    fn prices(&self, handed: &CoarseSolution<T>, cols: &[T], count: usize) -> Option<Vec<f64>> {
+        let d = self.sides[0].dimension;
+        let cost = PointCloud::new(&handed.rows, cols, d, self.metric).ok()?;
+        let mut g = source(&Transposed(&cost)).row_prices(&handed.f);
+        g.resize(count, handed.g.last().copied()?);
+        let unpriced = g.iter_mut().filter(|g| !g.is_finite());
+        unpriced.for_each(|g| *g = 0.0);
+        Some(g)
+    }
+
+    /// Shares the flow of each arc of `level` among pairs of members, those of least reduced cost first.
     fn hand_down<C: Cost<T>>(
         &self,
-        handed: &CoarseSolution,
+        handed: &CoarseSolution<T>,
         level: usize,
         lines: &mut AugmentedRows<'_, T, C>,
         masses: &Masses,
-    ) -> (Plan, Vec<f64>) {
-        let mut g = vec![0.0; masses.cols.len()];
-        for (b, &price) in handed.g.iter().enumerate() {
-            let price = if price.is_finite() { price } else { 0.0 };
-            g[self.sides[1].members(level, b)].fill(price);
-        }
+        g: &[f64],
+    ) -> Plan {
         let mut hands = Hands::new(masses);
         let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
         for &(a, b, mut flow) in &handed.arcs {
@@ -206,7 +203,7 @@ impl<T: Real> Hierarchy<'_, T> {
             for i in self.sides[0].members(level, a) {
                 let open = self.sides[1].members(level, b);
                 let open = open.filter(|&j| hands.pair_open(i, j));
-                pairs.extend(open.map(|j| (lines.at(i, j), i, j)));
+                pairs.extend(open.map(|j| (lines.at(i, j) - g[j], i, j)));
             }
             pairs.sort_by(|x, y| x.0.total_cmp(&y.0));
             for &(cost, i, j) in &pairs {
@@ -215,12 +212,12 @@ impl<T: Real> Hierarchy<'_, T> {
                 }
             }
         }
-        hands.fill(lines, &g); // what rounding has left over
+        hands.fill(lines, g); // what rounding has left over
         let mut plan = hands.finish();
         if !plan.forbidden {
-            plan.arcs = forest(&plan.arcs, lines, masses, &g);
+            plan.arcs = forest(&plan.arcs, lines, masses, g);
         }
-        (plan, g)
+        plan
     }
 }
 

@@ -1,16 +1,27 @@
 //! The course of a solve: feasibility first where it must be, then optimality, then the answer.
 
+use super::NetworkSimplex;
 use super::augmented_rows::{AugmentedRows, Phase};
 use super::finish;
+use super::listed::Listed;
 use super::pivot_budget::PivotBudget;
-use super::pricing::{Arcs, Outcome, has_gain};
+use super::pricing::{Arcs, Outcome, gain, has_gain, least_gainful};
 use super::start::{self, Masses};
 use super::tree::Tree;
 
-use crate::kernel::rounding::{BLURRED, FRESH_GAIN, GAIN, STRANDED_SHARE, sum};
+use crate::cost::Room;
+use crate::exact::lists::source;
+use crate::kernel::rounding::{FRESH_GAIN, GAIN, NOISY_GAP, STRANDED_SHARE, sum};
 use crate::kernel::tiles::{map_ranges, map_tiles, tile_rows};
 use crate::solution::plan::{Representation, SparseRows};
+use crate::solver::Guard;
 use crate::{Cost, Error, Potentials, Problem, Real, Solution, Status};
+
+/// Row, column, mass.
+type Entries = Vec<(usize, usize, f64)>;
+
+/// Pairs up to which a solve that is stopped still looks for a plan that leaves no mass behind: a second at the very most.
+const MOST_PAIRS_AFTER_A_STOP: usize = 1 << 24;
 
 /// Rounds of the last, fine look at most.
 const POLISHES: usize = 4;
@@ -21,6 +32,8 @@ pub(super) struct Solve<'a, T, C> {
     lines: AugmentedRows<'a, T, C>,
     masses: Masses,
     takes_part: Vec<bool>,
+    /// Whether pivots are made on lists of pairs, and only pairs that could have a gain are looked at.
+    listed: bool,
 }
 
 impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
@@ -28,8 +41,10 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         meter: PivotBudget<'a>,
         lines: AugmentedRows<'a, T, C>,
         masses: Masses,
+        listed: bool,
     ) -> Self {
         Self {
+            listed,
             meter,
             takes_part: masses.rows.iter().map(|&a| a > 0.0).collect(),
             masses,
@@ -48,30 +63,33 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
     ) -> Result<(Tree, Outcome), Error> {
         let mut arcs = first.arcs;
         if first.forbidden {
-            self.lines.phase = Phase::Feasibility;
+            let phase = core::mem::replace(&mut self.lines.phase, Phase::Feasibility);
             let flat = vec![0.0; g.len()];
             let mut tree = start::build_basis(&arcs, &self.lines, &self.masses, &flat);
             let stranded = self.carried(&tree);
             self.meter.violation = stranded / total;
             let outcome = self.pivot(&mut tree, GAIN, usize::MAX);
+            let is_feasible = outcome == Outcome::Optimal || self.seek_feasibility(&mut tree);
             let stranded = self.carried(&tree);
             self.meter.violation = stranded / total;
-            if outcome == Outcome::Optimal && stranded > STRANDED_SHARE * total {
+            if is_feasible && stranded > STRANDED_SHARE * total {
                 return Err(Error::Infeasible { stranded, total });
             }
             // Keep what flows on allowed pairs: a forest again, now without forbidden arcs.
             arcs = tree.arcs().filter(|a| a.2 > 0.0).collect();
             arcs.retain(|&(i, j, _)| self.lines.at(i, j) == 0.0);
-            self.lines.phase = Phase::Optimality;
+            self.lines.phase = phase;
+            if is_feasible {
+                self.meter.violation = 0.0;
+            }
             if outcome != Outcome::Optimal {
                 let tree = start::build_basis(&arcs, &self.lines, &self.masses, g);
                 return Ok((tree, outcome));
             }
-            self.meter.violation = 0.0;
         }
         let mut tree = start::build_basis(&arcs, &self.lines, &self.masses, g);
         let mut outcome = self.optimise(&mut tree, near);
-        if outcome == Outcome::Optimal && self.gap(&tree) > BLURRED {
+        if outcome == Outcome::Optimal && self.gap(&tree) > NOISY_GAP {
             // Arcs without flow may have tied the plan together by costs of another magnitude, whose
             // rounding blurs the prices. The pieces that carry flow, each priced by itself, do not
             // have them, and no arc that costs more than the prices' own size can enter again.
@@ -81,6 +99,35 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
             outcome = self.optimise(&mut tree, false);
         }
         Ok((tree, outcome))
+    }
+
+    /// Goes on to a feasible plan although nobody wants to wait: a plan that leaves mass behind is no answer. The pivots are not
+    /// counted; false where the problem is so large that they would be felt.
+    fn seek_feasibility(&mut self, tree: &mut Tree) -> bool {
+        let pairs = self.lines.rows().checked_mul(self.lines.cols());
+        if pairs.is_none_or(|pairs| pairs > MOST_PAIRS_AFTER_A_STOP) {
+            return false;
+        }
+        let (solver, guard) = (NetworkSimplex::new(), Guard::nobody());
+        let (lines, takes_part) = (&mut self.lines, &self.takes_part);
+        let mut meter = PivotBudget::new(&solver, &guard);
+        let outcome = meter.pivot(tree, lines, &self.masses, takes_part, GAIN, usize::MAX);
+        outcome == Outcome::Optimal
+    }
+
+    /// A feasible plan next to the one given, by the first phase alone; `None` where the problem is too large for that.
+    pub(super) fn feasible(&mut self, first: start::Plan, g: &[f64]) -> Option<Entries> {
+        if !first.forbidden {
+            return Some(first.arcs);
+        }
+        self.lines.phase = Phase::Feasibility;
+        let flat = vec![0.0; g.len()];
+        let mut tree = start::build_basis(&first.arcs, &self.lines, &self.masses, &flat);
+        self.seek_feasibility(&mut tree).then(|| {
+            let arcs = tree.arcs().filter(|a| a.2 > 0.0);
+            arcs.filter(|&(i, j, _)| self.lines.at(i, j) == 0.0)
+                .collect()
+        })
     }
 
     /// Relative difference of the plan's cost and the prices' value.
@@ -124,21 +171,41 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         outcome
     }
 
-    /// Whether no line has a gain at the fine tolerance: a full look at the cost, on all cores.
+    /// Whether no line has a gain at the fine tolerance: a look at every pair that could have one, on all cores.
     fn is_quiet(&self, tree: &Tree) -> bool {
-        let rows = self.lines.rows();
-        let tile = tile_rows(rows, self.lines.cols());
+        let (rows, h) = (self.lines.rows(), tree.heights());
+        let near = self.listed.then(|| self.lines.boxes(h)).flatten();
+        let tile = tile_rows(rows, self.lines.line_length());
         let quiet = map_ranges(rows, tile, |rows| {
-            let mut lines = self.lines.another();
+            let (mut lines, mut room) = (self.lines.another(), Room::default());
             let mut rows = rows.filter(|&i| self.takes_part[i]);
-            !rows.any(|i| has_gain(tree, &mut lines, i, FRESH_GAIN))
+            !rows.any(|i| match &near {
+                Some(near) if i < self.lines.real_rows() => {
+                    let (f, mut gains) = (tree.f(i), false);
+                    let mut look = |j: usize, c: f64| {
+                        gains = gains || gain(f, tree.g(j), c, FRESH_GAIN).is_some();
+                        if gains {
+                            f64::NEG_INFINITY
+                        } else {
+                            least_gainful(f, FRESH_GAIN)
+                        }
+                    };
+                    if let Some(slack) = (self.lines.real_cols()..h.len()).next() {
+                        look(slack, lines.at(i, slack));
+                    }
+                    let below = least_gainful(f, FRESH_GAIN);
+                    near.search(i, h, below, &mut room, |_, j, c| look(j, c.widen()));
+                    gains
+                }
+                _ => has_gain(tree, &mut lines, i, FRESH_GAIN),
+            })
         });
         quiet.into_iter().all(|q| q)
     }
 
     /// Prices with the columns' mean at zero: the dual value is a difference of two sums, best kept small.
     fn centred(&self, tree: &Tree) -> (Vec<f64>, Vec<f64>) {
-        let g: Vec<f64> = tree.heights().iter().map(|h| -h).collect();
+        let g = tree.prices();
         let weights: f64 = self.masses.cols.iter().sum();
         let open = g.iter().zip(&self.masses.cols).filter(|p| *p.1 > 0.0);
         let centre = open.map(|(g, b)| g * (b / weights)).sum::<f64>();
@@ -150,11 +217,17 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
     }
 
     fn pivot(&mut self, tree: &mut Tree, tolerance: f64, most: usize) -> Outcome {
-        let takes_part = &self.takes_part;
-        let lines = &mut self.lines;
-        let masses = &self.masses;
-        self.meter
-            .pivot(tree, lines, masses, takes_part, tolerance, most)
+        let (takes_part, masses) = (&self.takes_part, &self.masses);
+        let (meter, lines) = (&mut self.meter, &mut self.lines);
+        if self.listed && lines.phase == Phase::Optimality {
+            let mut source = source(lines.cost());
+            // The last, fine look finds next to nothing, and needs no list to begin with.
+            let coarse = tolerance > FRESH_GAIN && !meter.is_over();
+            let prices = coarse.then(|| tree.prices());
+            let mut listed = Listed::new(lines.another(), source.as_mut(), prices);
+            return meter.pivot(tree, &mut listed, masses, takes_part, tolerance, most);
+        }
+        meter.pivot(tree, lines, masses, takes_part, tolerance, most)
     }
 
     /// Mass on forbidden pairs; read in the feasibility phase.
@@ -196,15 +269,27 @@ impl<'a, T: Real, C: Cost<T>> Solve<'a, T, C> {
         let violation = off / problem.marginals().total();
         let (mut rows, mut cols) = self.centred(&tree);
         let heights: Vec<f64> = cols.iter().map(|g| -g).collect();
-        let tile = tile_rows(rows.len(), heights.len());
+        let tile = tile_rows(rows.len(), self.lines.line_length());
+        // An unfinished tree's prices are too high somewhere; lower them to feasibility.
+        let unfinished = outcome != Outcome::Optimal;
+        let near = if unfinished {
+            self.lines.boxes(&heights)
+        } else {
+            None
+        };
         map_tiles(&mut rows, tile, |range, rows| {
-            let mut lines = self.lines.another();
+            let (mut lines, mut room) = (self.lines.another(), Room::default());
             for (i, f) in range.zip(rows) {
                 if !self.takes_part[i] {
                     *f = f64::NEG_INFINITY;
-                } else if outcome != Outcome::Optimal {
-                    // An unfinished tree's prices are too high somewhere; lower them to feasibility.
-                    *f = lines.cheapest(i, &heights, f64::INFINITY).0;
+                } else if unfinished {
+                    *f = match &near {
+                        Some(near) if i < n => {
+                            near.cheapest(i, &heights, lines.slack(i, &heights), &mut room)
+                        }
+                        _ => lines.cheapest(i, &heights, f64::INFINITY),
+                    }
+                    .0;
                 }
             }
         });

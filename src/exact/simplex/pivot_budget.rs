@@ -66,27 +66,6 @@ impl<'a> PivotBudget<'a> {
         self.is_spent() || self.guard.is_stopped()
     }
 
-    /// The guard.
-    pub(super) fn guard(&self) -> &'a Guard<'a> {
-        self.guard
-    }
-
-    /// Counts a phase of shortest paths as a pivot and reports it; `unplaced` is the share of the mass that has no place yet.
-    pub(super) fn phase(&mut self, unplaced: f64) -> ControlFlow<()> {
-        let now = Progress {
-            iteration: self.pivots,
-            violation: unplaced,
-            epsilon: 0.0,
-            done: self.place.0 + self.place.1 * (1.0 - unplaced).clamp(0.0, 1.0),
-            gap: f64::INFINITY,
-        };
-        if self.is_spent() || self.guard.is_over() || self.guard.says_stop(&now) {
-            return ControlFlow::Break(());
-        }
-        self.pivots += 1;
-        ControlFlow::Continue(())
-    }
-
     /// At most `most` pivots on gains above `tolerance`, on a plan of these masses.
     pub(super) fn pivot<A: Arcs>(
         &mut self,
@@ -166,9 +145,9 @@ impl<'a> PivotBudget<'a> {
         {
             let mut dual = Sum::default();
             let h = tree.heights();
-            arcs.refresh(h);
+            let floors = arcs.floors(h, takes_part);
             for i in (0..rows).filter(|&i| takes_part[i]) {
-                dual.add(masses.rows[i] * arcs.cheapest(i, h, f64::INFINITY).0);
+                dual.add(masses.rows[i] * floors[i]);
             }
             let open = masses.cols.iter().zip(h).filter(|(b, _)| **b > 0.0);
             open.for_each(|(b, h)| dual.add(-b * h));

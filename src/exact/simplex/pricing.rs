@@ -31,9 +31,40 @@ pub(super) trait Arcs {
     /// not less than `below` otherwise.
     fn cheapest(&mut self, row: usize, h: &[f64], below: f64) -> (f64, usize);
 
+    /// The columns that a line may have a finite cost in, in order.
+    fn columns(&self, row: usize) -> impl Iterator<Item = usize> {
+        let _ = row;
+        0..self.cols()
+    }
+
+    /// How many those are in a typical line.
+    fn line_length(&self) -> usize {
+        self.cols()
+    }
+
+    /// The least `C_ij + h_j` of every line that takes part, over all columns whatever [`cheapest`](Self::cheapest) looks at.
+    fn floors(&mut self, h: &[f64], takes_part: &[bool]) -> Vec<f64> {
+        self.refresh(h);
+        let floor = |i: usize| {
+            if takes_part[i] {
+                self.cheapest(i, h, f64::INFINITY).0
+            } else {
+                f64::INFINITY
+            }
+        };
+        (0..takes_part.len()).map(floor).collect()
+    }
+
     /// Called before lines are scanned, after the prices have changed.
     fn refresh(&mut self, h: &[f64]) {
         let _ = h;
+    }
+
+    /// Called when no arc that was looked at has a gain: arcs that have one and were not are looked at from then on. False where there
+    /// are none, which is the proof of optimality.
+    fn replenish(&mut self, tree: &Tree, takes_part: &[bool], tolerance: f64) -> bool {
+        let _ = (tree, takes_part, tolerance);
+        false
     }
 
     /// Gains not above this are rounding, whatever the prices.
@@ -44,8 +75,8 @@ pub(super) trait Arcs {
 
 /// Rows on the short list: few where lines are long, for then each is the best of many arcs; more
 /// where there are many short lines, so that an entering arc still is the best of thousands.
-fn listed(rows: usize, cols: usize) -> usize {
-    (20 * rows / cols.max(1)).saturating_sub(20).clamp(8, 512)
+fn listed(rows: usize, length: usize) -> usize {
+    (20 * rows / length.max(1)).saturating_sub(20).clamp(8, 512)
 }
 
 struct Candidate {
@@ -89,9 +120,15 @@ impl Pricer {
         mut before: impl FnMut(&Tree, &mut A) -> ControlFlow<Outcome>,
     ) -> Outcome {
         let rows = arcs.rows();
-        let listed = listed(rows, arcs.cols());
+        let listed = listed(rows, arcs.line_length());
         let mut quiet = 0;
-        while quiet < rows {
+        loop {
+            if quiet >= rows {
+                if !arcs.replenish(tree, takes_part, tolerance) {
+                    return Outcome::Optimal;
+                }
+                quiet = 0;
+            }
             // Scan until the list is full or a round is complete.
             self.list.clear();
             arcs.refresh(tree.heights());
@@ -115,7 +152,6 @@ impl Pricer {
                 quiet = 0;
             }
         }
-        Outcome::Optimal
     }
 
     /// The best candidate that still has a gain; the others are struck off.
@@ -141,9 +177,15 @@ impl Pricer {
 }
 
 /// `f + g − c` where that is more than rounding.
-fn gain(f: f64, g: f64, c: f64, tolerance: f64) -> Option<f64> {
+pub(super) fn gain(f: f64, g: f64, c: f64, tolerance: f64) -> Option<f64> {
     let gain = f - (c - g);
     (gain > tolerance * (f.abs() + g.abs() + c.abs())).then_some(gain)
+}
+
+/// What `c − g` has to be below for an arc of a row of price `f` to have a gain: |c| + |g| is no less than |f| but for the gain itself.
+/// Where very many arcs are tight, as between clouds in the Manhattan metric, this is what tells them from those that matter.
+pub(super) fn least_gainful(f: f64, tolerance: f64) -> f64 {
+    f - 1.9 * tolerance * f.abs()
 }
 
 /// Whether line `i` has an arc with a gain.
@@ -169,7 +211,7 @@ fn best_gain(tree: &Tree, arcs: &mut impl Arcs, i: usize, tolerance: f64) -> Opt
     }
     // The largest difference may be the rounding of two huge numbers and hide a smaller, real one.
     if rest > tolerance * 4.0 * f.abs() {
-        return (0..tree.cols()).find_map(|col| {
+        return arcs.columns(i).find_map(|col| {
             let cost = arcs.at(i, col);
             gain(f, tree.g(col), cost, tolerance).map(|_| Candidate { row: i, col, cost })
         });

@@ -5,13 +5,22 @@
 //! mass to allowed pairs, or proves that it cannot be done.
 
 use super::augmented_rows::AugmentedRows;
+use super::multiscale::forest;
 use super::pricing::Arcs;
 use super::tree::Tree;
-use crate::kernel::rounding::REMAINDER;
-use crate::{Cost, Marginals, Real, Slack};
+use crate::cost::Room;
+use crate::exact::lists::Source;
+use crate::exact::max_flow::MaxFlow;
+use crate::kernel::rounding::{REMAINDER, STRANDED_SHARE};
+use crate::solver::Guard;
+use crate::{Cost, Error, Marginals, Real, Slack};
 
 /// Arcs of each row and of each column that are looked at for a tree at given prices.
-const FEW: usize = 6;
+const ARCS_PER_NODE: usize = 6;
+
+/// Fewest rows with mass to place for which columns are put in boxes, and columns that are closed before bounds are gathered afresh.
+const FEWEST_FOR_BOXES: usize = 64;
+const REFRESH_AFTER: usize = 256;
 
 /// Masses of the rows and columns, slack at the end where it carries mass.
 pub(super) struct Masses {
@@ -57,18 +66,50 @@ pub(super) fn greedy<T: Real, C: Cost<T>>(
 /// Starts from prices that may be optimal. At an optimum the arcs of the tree are tight,
 /// `C_ij = f_i + g_j`, and near it they are nearly so: the spanning forest of least total slack is the
 /// optimal tree or close to it. In a forest the flows follow from the leaves inwards, for a node with a
-/// single arc must use it; what does not fit is placed greedily.
+/// single arc must use it; what does not fit is placed greedily. Arcs come from a source where there is one, and otherwise from all.
 pub(super) fn eliminate_leaves<T: Real, C: Cost<T>>(
     lines: &mut AugmentedRows<'_, T, C>,
     masses: &Masses,
     g: &[f64],
+    source: Option<&mut dyn Source>,
 ) -> Plan {
     let mut hands = Hands::new(masses);
     let open = hands.open(g);
-    let near = tightest(lines, masses, &open);
+    let near = match source {
+        Some(source) => tightest_listed(source, masses, &open),
+        None => tightest(lines, masses, &open),
+    };
     hands.eliminate_leaves(&spanning_forest(near, masses));
     hands.fill(lines, g);
     hands.finish()
+}
+
+/// The same plan without forbidden pairs, where the cost names those that are allowed and there is no slack: mass that has no place finds
+/// one along shortest ways, whatever they cost. A forest again.
+pub(super) fn along_pairs<T: Real, C: Cost<T>>(
+    lines: &AugmentedRows<'_, T, C>,
+    masses: &Masses,
+    g: &[f64],
+    first: Plan,
+    total: f64,
+    guard: &Guard<'_>,
+) -> Result<Plan, Error> {
+    let Some(pairs) = lines.pairs_alone().filter(|_| first.forbidden) else {
+        return Ok(first);
+    };
+    let both = (&masses.rows[..], &masses.cols[..]);
+    let mut flow = MaxFlow::new(pairs, both, first.arcs.iter().copied());
+    let Some(stranded) = flow.run(guard) else {
+        return Ok(first);
+    };
+    if stranded > STRANDED_SHARE * total {
+        return Err(Error::Infeasible { stranded, total });
+    }
+    let arcs: Vec<_> = flow.entries().collect();
+    Ok(Plan {
+        arcs: forest(&arcs, lines, masses, g),
+        forbidden: false,
+    })
 }
 
 /// The few arcs of least slack `C_ij + h_j − f_i` of every row and column, as (slack, row, column).
@@ -77,13 +118,13 @@ fn tightest<T: Real, C: Cost<T>>(
     masses: &Masses,
     h: &[f64],
 ) -> Vec<(f64, usize, usize)> {
-    let mut near = Vec::with_capacity(FEW * (masses.rows.len() + masses.cols.len()));
+    let mut near = Vec::with_capacity(ARCS_PER_NODE * (masses.rows.len() + masses.cols.len()));
     let mut by_col = vec![Fewest::default(); masses.cols.len()];
     for i in (0..masses.rows.len()).filter(|&i| masses.rows[i] > 0.0) {
         let mut by_row = Fewest::default();
         let (f, _) = lines.cheapest(i, h, f64::INFINITY);
-        for (j, &h) in h.iter().enumerate() {
-            let slack = lines.at(i, j) + h - f;
+        for j in lines.columns(i) {
+            let slack = lines.at(i, j) + h[j] - f;
             by_row.offer(slack, j);
             by_col[j].offer(slack, i);
         }
@@ -93,6 +134,28 @@ fn tightest<T: Real, C: Cost<T>>(
         near.extend(col.list().map(|(slack, i)| (slack, i, j)));
     }
     near
+}
+
+/// The same from a source of such pairs, where there is no slack row or column.
+fn tightest_listed(
+    source: &mut dyn Source,
+    masses: &Masses,
+    h: &[f64],
+) -> Vec<(f64, usize, usize)> {
+    let mut g: Vec<f64> = h.iter().map(|h| -h).collect();
+    let mut list = source.short_list(&mut g, ARCS_PER_NODE);
+    let carries =
+        |p: &(u32, u32, f64)| masses.rows[p.0 as usize] > 0.0 && masses.cols[p.1 as usize] > 0.0;
+    list.retain(carries);
+    let mut f = vec![f64::INFINITY; masses.rows.len()];
+    for &(i, j, c) in &list {
+        f[i as usize] = f[i as usize].min(c - g[j as usize]);
+    }
+    let slack = |&(i, j, c): &(u32, u32, f64)| {
+        let (i, j) = (i as usize, j as usize);
+        (c - g[j] - f[i], i, j)
+    };
+    list.iter().map(slack).collect()
 }
 
 /// Kruskal's forest of least total slack.
@@ -118,21 +181,21 @@ fn spanning_forest(mut near: Vec<(f64, usize, usize)>, masses: &Masses) -> Vec<(
     forest
 }
 
-/// The `FEW` least of what is offered, finite ones only.
+/// The `ARCS_PER_NODE` least of what is offered, finite ones only.
 #[derive(Clone, Copy)]
-struct Fewest([(f64, usize); FEW]);
+struct Fewest([(f64, usize); ARCS_PER_NODE]);
 
 impl Default for Fewest {
     fn default() -> Self {
-        Self([(f64::INFINITY, 0); FEW])
+        Self([(f64::INFINITY, 0); ARCS_PER_NODE])
     }
 }
 
 impl Fewest {
     fn offer(&mut self, value: f64, index: usize) {
-        if value < self.0[FEW - 1].0 {
-            self.0[FEW - 1] = (value, index);
-            let mut at = FEW - 1;
+        if value < self.0[ARCS_PER_NODE - 1].0 {
+            self.0[ARCS_PER_NODE - 1] = (value, index);
+            let mut at = ARCS_PER_NODE - 1;
             while at > 0 && self.0[at].0 < self.0[at - 1].0 {
                 self.0.swap(at, at - 1);
                 at -= 1;
@@ -201,19 +264,37 @@ impl<'a> Hands<'a> {
         g: &[f64],
     ) {
         let mut open = self.open(g);
+        let (real_rows, mut room) = (lines.real_rows(), Room::default());
+        // Boxes are worth their making where more than a few rows have mass to place.
+        let rows = self.left.iter().filter(|l| **l > 0.0).count();
+        let mut near = if rows >= FEWEST_FOR_BOXES {
+            lines.boxes(&open)
+        } else {
+            None
+        };
         // The heaviest first, for what they do not find nearby costs most; the slack row, which finds
         // everything equally near, after all others.
         let mut order: Vec<usize> = (0..self.left.len()).collect();
-        order[..lines.real_rows()].sort_by(|&a, &b| self.left[b].total_cmp(&self.left[a]));
+        order[..real_rows].sort_by(|&a, &b| self.left[b].total_cmp(&self.left[a]));
+        let mut closed = 0;
         for i in order {
             while self.left[i] > 0.0 {
-                let (price, j) = lines.cheapest(i, &open, f64::INFINITY);
+                let (price, j) = match &near {
+                    Some(near) if i < real_rows => {
+                        near.cheapest(i, &open, lines.slack(i, &open), &mut room)
+                    }
+                    _ => lines.cheapest(i, &open, f64::INFINITY),
+                };
                 if price == f64::INFINITY {
                     break;
                 }
                 self.place(i, j);
                 if self.room[j] == 0.0 {
                     open[j] = f64::INFINITY;
+                    closed += 1;
+                    if let Some(near) = near.as_mut().filter(|_| closed % REFRESH_AFTER == 0) {
+                        near.refresh(&open);
+                    }
                 }
             }
         }
@@ -275,11 +356,16 @@ impl<'a> Hands<'a> {
         self.arcs
     }
 
-    /// Pairs whoever has no allowed partner left, unless it is dust.
-    pub(super) fn finish(mut self) -> Plan {
+    /// Whether everything is placed, up to dust.
+    pub(super) fn is_done(&self) -> bool {
         let over: f64 = self.left.iter().sum();
         let total: f64 = self.masses.rows.iter().sum();
-        if over <= REMAINDER * total {
+        over <= REMAINDER * total
+    }
+
+    /// Pairs whoever has no allowed partner left, unless it is dust.
+    pub(super) fn finish(mut self) -> Plan {
+        if self.is_done() {
             return Plan {
                 arcs: self.arcs,
                 forbidden: false,

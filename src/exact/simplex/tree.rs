@@ -19,6 +19,8 @@
 //! shorter. Sizes of subtrees say which is shorter, and find the apex of a cycle without depths, which
 //! would have to be rewritten below every pivot.
 
+use crate::kernel::rounding::Double;
+
 /// "No such node".
 const NONE: u32 = u32::MAX;
 
@@ -98,6 +100,11 @@ impl Tree {
     /// −g of all columns.
     pub(super) fn heights(&self) -> &[f64] {
         &self.height[self.rows..self.height.len() - 1]
+    }
+
+    /// g of all columns.
+    pub(super) fn prices(&self) -> Vec<f64> {
+        self.heights().iter().map(|h| -h).collect()
     }
 
     pub(super) fn set_g(&mut self, j: usize, g: f64) {
@@ -386,18 +393,26 @@ impl Tree {
             self.height.iter_mut().for_each(|h| *h -= sum / count);
         }
         let mut worst = 0.0f64;
+        // What rounding takes from each price goes on to those below: paths are thousands of arcs long, and where very many pairs are
+        // tight, as in the Manhattan metric, its sum would look like a gain.
+        let mut rest = vec![0.0; self.height.len()];
         let mut v = self.next[root as usize];
         while v != root {
-            let (at, up) = (v as usize, self.parent[v as usize]);
-            if up != root {
+            let (at, up) = (v as usize, self.parent[v as usize] as usize);
+            if up != root as usize {
+                let (above, below) = (self.height[up], rest[up]);
                 let fresh = if self.is_row(v) {
-                    let j = up as usize - self.rows;
-                    cost(at, j) - self.g(j)
+                    Double::difference(cost(at, up - self.rows), -above)
                 } else {
-                    self.f(up as usize) - cost(up as usize, at - self.rows)
+                    Double::difference(above, cost(up, at - self.rows))
                 };
-                worst = worst.max((fresh - self.height[at]).abs());
-                self.height[at] = fresh;
+                let low = fresh.low + below;
+                let high = fresh.high + low;
+                if high.is_finite() {
+                    rest[at] = low - (high - fresh.high);
+                }
+                worst = worst.max((high - self.height[at]).abs());
+                self.height[at] = high;
             }
             v = self.next[at];
         }

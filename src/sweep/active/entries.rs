@@ -5,7 +5,7 @@ use crate::Real;
 use crate::kernel::dispatch::dispatch;
 
 /// Entries a record can hold; a row with more is swept whole.
-pub(crate) const MOST: usize = 4;
+pub(crate) const MOST_LISTED: usize = 4;
 
 /// In place of a record's first column: every entry of the row may matter.
 const WHOLE: u32 = u32::MAX;
@@ -17,16 +17,16 @@ const WHOLE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Record<T> {
     /// Costs; for the slack its cost is in the potential and this is zero.
-    pub(super) costs: [T; MOST],
-    pub(super) cols: [u32; MOST],
+    pub(super) costs: [T; MOST_LISTED],
+    pub(super) cols: [u32; MOST_LISTED],
 }
 
 impl<T: Real> Record<T> {
     /// A row that carries nothing, for `ghost` the number of columns and one more.
     pub(crate) fn absent(ghost: usize) -> Self {
         Self {
-            costs: [T::zero(); MOST],
-            cols: [ghost as u32; MOST],
+            costs: [T::zero(); MOST_LISTED],
+            cols: [ghost as u32; MOST_LISTED],
         }
     }
 
@@ -82,6 +82,8 @@ pub(crate) struct Tile<T> {
     /// One bit a row: those with two entries or more, and those swept whole.
     shared: Vec<u64>,
     whole: Vec<u64>,
+    /// The mass of every row, if they are all the same.
+    pub(super) level: Option<f64>,
 }
 
 impl<T: Real> Tile<T> {
@@ -97,7 +99,13 @@ impl<T: Real> Tile<T> {
             },
             shared: vec![0; words],
             whole: vec![0; words],
+            level: None,
         }
+    }
+
+    /// The same for rows that all have this mass.
+    pub(super) fn with_level(self, level: Option<f64>) -> Self {
+        Self { level, ..self }
     }
 
     /// Files a row, numbered within the tile.
@@ -150,13 +158,12 @@ impl<T: Real> Tile<T> {
         unsound
     }
 
-    /// Mass of the rows with a single entry, by column, then slack and ghost; `masses` are those of the tile's rows,
-    /// `level` is what they all are, if they are.
+    /// Mass of the rows with a single entry, by column, then slack and ghost; `masses` are those of the tile's rows.
     ///
     /// What a sweep gives must not depend on which rows were replaced when, so this is never brought up to date by
     /// adding and subtracting, except for the numbers of rows, which are whole.
-    pub(crate) fn fixed(&self, masses: &[f64], level: Option<f64>) -> Vec<f64> {
-        if let Some(level) = level {
+    pub(crate) fn fixed(&self, masses: &[f64]) -> Vec<f64> {
+        if let Some(level) = self.level {
             return self.single.iter().map(|n| f64::from(*n) * level).collect();
         }
         let mut fixed = vec![0.0; self.single.len()];
@@ -242,7 +249,7 @@ fn thin<T: Real>(tile: &mut Tile<T>, row: usize, g: &[T], window: T) {
         ..Filed::absent(g.len() - 1)
     };
     let mut count = 0;
-    for a in 0..MOST {
+    for a in 0..MOST_LISTED {
         if z[a] >= bar {
             kept.record.cols[count] = record.cols[a];
             kept.record.costs[count] = record.costs[a];
@@ -257,7 +264,7 @@ fn thin<T: Real>(tile: &mut Tile<T>, row: usize, g: &[T], window: T) {
 }
 
 /// Rows worked on together.
-const TOGETHER: usize = 16;
+const ROWS_TOGETHER: usize = 16;
 
 dispatch! {
     /// Adds `sign` times the rows `picks` of `records` at the potentials `g` (columns, slack, ghost) into
@@ -278,11 +285,11 @@ dispatch! {
         let mut outer = outer;
         let ghost = g.len() - 1;
         // A row of the ghost alone would be 0/0: the places of a last, incomplete group stay at zero.
-        let mut z = [[T::zero(); TOGETHER]; MOST];
-        for picks in picks.chunks(TOGETHER) {
+        let mut z = [[T::zero(); ROWS_TOGETHER]; MOST_LISTED];
+        for picks in picks.chunks(ROWS_TOGETHER) {
             for (r, &row) in picks.iter().enumerate() {
                 let record = &records[row];
-                for a in 0..MOST {
+                for a in 0..MOST_LISTED {
                     z[a][r] = g[record.cols[a] as usize] - record.costs[a];
                 }
             }
@@ -292,7 +299,7 @@ dispatch! {
                     *t = if z > *t { z } else { *t };
                 }
             }
-            let mut total = [T::zero(); TOGETHER];
+            let mut total = [T::zero(); ROWS_TOGETHER];
             for line in &mut z {
                 for ((z, &t), total) in line.iter_mut().zip(&top).zip(&mut total) {
                     *z = ((*z - t) * inverse).quick_exp();
@@ -306,7 +313,7 @@ dispatch! {
             }
             for (r, &row) in picks.iter().enumerate() {
                 let (record, mass) = (&records[row], sign * masses[row]);
-                for a in 0..MOST {
+                for a in 0..MOST_LISTED {
                     let j = record.cols[a] as usize;
                     if j == ghost {
                         break;
@@ -314,7 +321,7 @@ dispatch! {
                     sums[j] += mass * z[a][r].widen();
                 }
                 if let Some(outer) = outer.as_deref_mut() {
-                    for a in 0..MOST {
+                    for a in 0..MOST_LISTED {
                         let i = record.cols[a] as usize;
                         if i == ghost {
                             break;
@@ -337,14 +344,11 @@ mod tests {
     use super::*;
     use crate::kernel::dispatch::plainly;
     use crate::kernel::lanes::LANES;
+    use crate::kernel::random::Random;
 
     fn table(rows: usize, k: usize) -> Vec<f32> {
-        let noise = |x: usize| {
-            let mixed = (x as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            (mixed >> 40) as f32 / (1u64 << 24) as f32
-        };
-        (0..rows * k).map(noise).collect()
+        let mut random = Random::new(1, 0);
+        (0..rows * k).map(|_| random.unit() as f32).collect()
     }
 
     /// Records of a few random rows at flat potentials, and their masses.
@@ -379,7 +383,7 @@ mod tests {
             if -0.2 >= best - window {
                 near.push(k as u32);
             }
-            if near.len() > MOST {
+            if near.len() > MOST_LISTED {
                 assert!(record.is_whole());
                 seen[2] += 1;
                 continue;
@@ -413,8 +417,8 @@ mod tests {
         for &i in &picks {
             let own = |a: usize| records[i].cols[a] as usize;
             let weight = |a: usize| (20.0 * f64::from(g[own(a)] - records[i].costs[a])).exp();
-            let z: f64 = (0..MOST).map(weight).sum();
-            for a in 0..MOST {
+            let z: f64 = (0..MOST_LISTED).map(weight).sum();
+            for a in 0..MOST_LISTED {
                 wanted[own(a)] -= masses[i] * weight(a) / z;
                 for b in (0..=a).filter(|_| own(a) <= k) {
                     products[own(a) * (k + 1) + own(b)] -=
@@ -489,9 +493,10 @@ mod tests {
         for i in (0..rows).filter(|i| !shared.contains(i) && !whole.contains(i)) {
             fixed[records[i].cols[0] as usize] += masses[i];
         }
-        assert_eq!(tile.fixed(&masses, None), fixed);
+        assert_eq!(tile.fixed(&masses), fixed);
         let level = vec![0.7; rows];
-        let (counted, added) = (tile.fixed(&level, Some(0.7)), tile.fixed(&level, None));
+        let added = tile.fixed(&level);
+        let counted = tile.with_level(Some(0.7)).fixed(&level);
         assert!(
             counted
                 .iter()

@@ -4,24 +4,27 @@
 //! below e⁻¹⁶ and stays so while g moves a little. [`Active`] keeps, per row, only the entries within
 //!
 //! ```text
-//! (g_j − C_ij)/ε  ≥  max_j (g_j − C_ij)/ε  −  (cut + 2 · drift_radius)
+//! (g_j − C_ij)/ε  ≥  max_j (g_j − C_ij)/ε  −  (truncation + 2 · drift_radius)
 //! ```
 //!
 //! of the row's best. While no potential has moved more than `drift_radius` (in units of ε, a common shift not
-//! counted) from where the lists were made, what is left out weighs less than e^−cut: the tolerance sets
-//! the cut. A row with one entry left costs nothing at all. When the potentials have moved further the lists are made
+//! counted) from where the lists were made, what is left out weighs less than e^−truncation: the tolerance sets
+//! it. A row with one entry left costs nothing at all. When the potentials have moved further the lists are made
 //! anew; a row remembers how far behind the entries are that it leaves out, so that hardly any has to be read again.
 
 mod entries;
 mod select;
 
-pub(crate) use entries::MOST;
+pub(crate) use entries::MOST_LISTED;
+
+use core::ops::Range;
 
 use crate::Rewritable;
 use crate::cost::{copy_row, lend_row};
-use crate::kernel::tiles::{map_tiles, tile_rows};
+use crate::kernel::interrupt::Interrupt;
+use crate::kernel::tiles::{fold, is_curved, is_shared, is_split, leaves, map_tiles};
 use crate::problem::penalty::Law;
-use crate::sweep::rows::{RowRule, RowState, TileSums, padded, sweep_rows};
+use crate::sweep::rows::{RowRule, RowState, TileSums, add, padded, sweep_rows};
 use crate::sweep::streamed::{largest_finite, log_sums_of, resolution};
 use crate::sweep::{Backend, Curvature, DualPoint, diagnose_row};
 use crate::{Cost, Error, Real};
@@ -32,10 +35,10 @@ use select::classify;
 const DRIFT_RADIUS: f64 = 8.0;
 
 /// Rows touched before the first of them is read.
-const AHEAD: usize = 32;
+const ROWS_AHEAD: usize = 32;
 
 /// Whole rows swept together.
-const TOGETHER: usize = 64;
+const ROWS_TOGETHER: usize = 64;
 
 /// Sweeps over the entries that matter of a cost it owns or borrows.
 #[derive(Debug, Clone)]
@@ -45,9 +48,10 @@ pub(crate) struct Active<T, C> {
     /// The mass of every row, if they are all the same.
     level: Option<f64>,
     tiles: Vec<Tile<T>>,
-    tile_rows: usize,
+    /// The first row of each tile.
+    starts: Vec<usize>,
     /// −ln of the weight that may be left out.
-    cut: f64,
+    truncation: f64,
     /// How far potentials may move, in units of ε, before the lists are made anew.
     drift_radius: f64,
     /// Potentials the lists were made at, slack's logit last; empty before the first sweep.
@@ -59,20 +63,24 @@ pub(crate) struct Active<T, C> {
     last: Vec<f64>,
     last_slack: f64,
     resolution: f64,
+    interrupt: Interrupt,
 }
 
 impl<T: Real, C: Cost<T>> Active<T, C> {
-    /// A backend that leaves out what weighs less than `faint` of a row altogether.
-    pub(crate) fn new(cost: C, masses: Vec<f64>, faint: f64) -> Self {
+    /// A backend that leaves out what weighs less than `drop_tolerance` of a row altogether.
+    pub(crate) fn new(cost: C, masses: Vec<f64>, drop_tolerance: f64) -> Self {
         let (n, k) = (cost.rows(), cost.cols());
-        let per_tile = tile_rows(n, k);
-        let tiles = (0..n.div_ceil(per_tile))
-            .map(|t| Tile::new(per_tile.min(n - t * per_tile), k))
-            .collect();
+        let starts = leaves(n, k);
+        let ends = starts.iter().skip(1).chain([&n]);
+        let both = starts.iter().zip(ends);
+        let tiles = both.map(|(&first, &end)| {
+            let own = &masses[first..end];
+            Tile::new(own.len(), k).with_level(level_of(own))
+        });
         Self {
-            tiles,
-            tile_rows: per_tile,
-            cut: (k as f64 / faint).ln().clamp(12.0, 60.0),
+            tiles: tiles.collect(),
+            starts,
+            truncation: (k as f64 / drop_tolerance).ln().clamp(12.0, 60.0),
             cost,
             level: level_of(&masses),
             masses,
@@ -84,7 +92,13 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             last: Vec::new(),
             last_slack: f64::NEG_INFINITY,
             resolution: 8.0 * T::epsilon().widen(),
+            interrupt: Interrupt::default(),
         }
+    }
+
+    /// Sweeps with curvature, which take long, may be given up: what they return then is nothing to go by.
+    pub(crate) fn give_up(&mut self, interrupt: Interrupt) {
+        self.interrupt = interrupt;
     }
 
     /// Makes the lists anew sooner or later than usual: a short radius leaves fewer entries to sweep, and suits
@@ -96,17 +110,17 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
 
     /// Where the lists were made (slack's logit last, empty if nowhere) and how much they leave out.
     pub(crate) fn made_at(&self) -> (&[f64], f64) {
-        (&self.reference, self.cut)
+        (&self.reference, self.truncation)
     }
 
     /// Makes the lists where and as coarse as they were made before a checkpoint.
     pub(crate) fn make_at(
         &mut self,
         reference: &[f64],
-        cut: f64,
+        truncation: f64,
         epsilon: f64,
     ) -> Result<(), Error> {
-        self.cut = cut.clamp(12.0, 60.0);
+        self.truncation = truncation.clamp(12.0, 60.0);
         self.reference.clear();
         match reference.split_last() {
             Some((&slack, cols)) => self.list(&DualPoint {
@@ -122,20 +136,25 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
     pub(crate) fn set_masses(&mut self, masses: &[f64]) {
         self.masses.copy_from_slice(masses);
         self.level = level_of(masses);
+        for (tile, &first) in self.tiles.iter_mut().zip(&self.starts) {
+            tile.level = level_of(&masses[first..first + tile.records.len()]);
+        }
         self.reference.clear();
     }
 
     /// Asks for another share that may be left out; lists made for a coarser one are dropped.
-    pub(crate) fn set_faint(&mut self, faint: f64) {
-        let cut = (self.cost.cols() as f64 / faint).ln().clamp(12.0, 60.0);
-        if cut > self.cut {
+    pub(crate) fn set_drop_tolerance(&mut self, drop_tolerance: f64) {
+        let truncation = (self.cost.cols() as f64 / drop_tolerance)
+            .ln()
+            .clamp(12.0, 60.0);
+        if truncation > self.truncation {
             self.reference.clear();
         }
-        self.cut = cut;
+        self.truncation = truncation;
     }
 
     fn window(&self) -> T {
-        T::narrow((self.cut + 2.0 * self.drift_radius) * self.epsilon)
+        T::narrow((self.truncation + 2.0 * self.drift_radius) * self.epsilon)
     }
 
     /// How much closer to each other two potentials can have come since the lists were made.
@@ -156,7 +175,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let shift = largest_finite(at);
         let (g, slack) = (potentials::<T>(at, shift), T::narrow(at.slack - shift));
         let lookup = Lookup::<T>::new(at, shift);
-        let (window, per_tile) = (self.window(), self.tile_rows);
+        let (window, starts) = (self.window(), &self.starts);
         let (eroded, least) = (
             T::narrow(drift * (1.0 + 1e-6)),
             window + T::narrow(0.1 * at.epsilon),
@@ -164,7 +183,7 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         let (cost, masses) = (&self.cost, &self.masses);
         let bad = map_tiles(&mut self.tiles, 1, |t, tile| {
             let tile = &mut tile[0];
-            let first = t.start * per_tile;
+            let first = starts[t.start];
             let unsound = if drift < f64::INFINITY {
                 let unsure = refile(tile, &lookup.listed, window, eroded, least);
                 let rows: Vec<usize> = unsure.iter().map(|r| first + r).collect();
@@ -215,58 +234,69 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         self.last_slack = at.slack;
         let g = Lookup::<T>::new(at, self.shift);
         let inverse = T::narrow(1.0 / at.epsilon);
-        let (per_tile, cost, masses) = (self.tile_rows, &self.cost, &self.masses);
-        let (curved, level) = (hessian.is_some(), self.level);
-        // A curvature is (k + 1)² numbers: no more of them than the rows are worth, nor more than a few numbers for
-        // each row, so that beyond the costs memory grows with the rows alone.
-        let count = self.tiles.len();
-        let groups = if curved {
-            let (rows, cols) = (masses.len(), k + 1);
-            let room = (4 * rows / cols) / cols;
-            (rows / (64 * cols)).min(room).clamp(1, count)
-        } else {
-            count
-        };
-        let per_group = count.div_ceil(groups);
-        let parts = map_tiles(&mut self.tiles, per_group, |t, tiles| {
-            let mut part = vec![0.0; k + 2];
+        let (cost, masses) = (&self.cost, &self.masses);
+        let (curved, interrupt) = (hessian.is_some(), &self.interrupt);
+        // A curvature is (k + 1)² numbers: a leaf has as many rows as are worth it, many tiles.
+        let is_split = if curved { is_curved } else { is_split };
+        let swept = |rows: Range<usize>, ()| {
+            let mut sums = vec![0.0; k + 2];
             let mut outer = curved.then(|| vec![0.0; (k + 1) * (k + 1)]);
-            for (t, tile) in t.zip(tiles) {
+            let tiles = self.tiles.iter().zip(&self.starts);
+            let own = tiles.skip(self.tile_of(rows.start));
+            for (tile, &first) in own.take_while(|(_, first)| **first < rows.end) {
+                if curved && interrupt.is_due() {
+                    break;
+                }
                 sweep_tile(
                     tile,
-                    t * per_tile,
+                    first,
                     cost,
                     masses,
-                    level,
                     &g,
                     inverse,
-                    &mut part,
+                    &mut sums,
                     outer.as_mut(),
                 );
             }
-            (part, outer)
-        });
-        sums.fill(0.0);
-        let mut hessian = hessian;
-        for (part, outer) in parts {
-            sums.iter_mut().zip(&part).for_each(|(s, p)| *s += p);
-            if let (Some(h), Some(o)) = (hessian.as_deref_mut(), outer) {
-                h.iter_mut().zip(&o).for_each(|(h, o)| *h += o);
+            (sums, outer)
+        };
+        let merge = |all: &mut (Vec<f64>, Option<Vec<f64>>), more: (Vec<f64>, Option<Vec<f64>>)| {
+            add(&mut all.0, &more.0);
+            if let (Some(all), Some(more)) = (all.1.as_deref_mut(), &more.1) {
+                add(all, more);
             }
+        };
+        let (found, outer) = fold(0..masses.len(), k, is_split, (), &swept, &merge);
+        sums.copy_from_slice(&found[..=k]);
+        if let (Some(hessian), Some(outer)) = (hessian, &outer) {
+            hessian.copy_from_slice(outer);
         }
         self.resolution = resolution::<T>(at, self.shift, self.reach);
         Ok(())
     }
 
-    /// Replaces rows, files them anew, and where potentials are given brings `sums`, which belong to them, up to
-    /// date. The rows are different and in range.
+    /// The tile that a row lies in.
+    fn tile_of(&self, row: usize) -> usize {
+        // Tiles are of about the same size.
+        let mut tile = row * self.starts.len() / self.masses.len().max(1);
+        while self.starts.get(tile).is_none_or(|first| *first > row) && tile > 0 {
+            tile -= 1;
+        }
+        while self.starts.get(tile + 1).is_some_and(|first| *first <= row) {
+            tile += 1;
+        }
+        tile
+    }
+
+    /// Replaces rows and files them anew. Where potentials are given, returns what the rows sent to each column before, and what they
+    /// send now. The rows are different and in range.
     pub(crate) fn replace(
         &mut self,
         rows: &[usize],
         costs: &[T],
         at: Option<&DualPoint<'_>>,
-        sums: &mut [f64],
-    ) where
+    ) -> [Vec<f64>; 2]
+    where
         C: Rewritable<T>,
     {
         let k = self.cost.cols();
@@ -277,24 +307,23 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
         };
         if self.reference.is_empty() {
             write(&mut self.cost);
-            return;
+            return [vec![0.0; k + 1], vec![0.0; k + 1]];
         }
-        let per_tile = self.tile_rows;
         touch(&self.cost, rows.iter().copied());
         let masses: Vec<f64> = match self.level {
             Some(level) => vec![level; rows.len()],
             None => rows.iter().map(|&i| self.masses[i]).collect(),
         };
-        let of = |&i: &usize| self.tiles[i / per_tile].records[i % per_tile];
+        let of = |&i: &usize| {
+            let tile = self.tile_of(i);
+            self.tiles[tile].records[i - self.starts[tile]]
+        };
         let before: Vec<Record<T>> = rows.iter().map(of).collect();
-        if let Some(at) = at {
-            self.add(rows, &before, &masses, at, -1.0, sums);
-        }
+        let before = at.map(|at| self.sent(rows, &before, &masses, at));
         write(&mut self.cost);
         let after = self.file(rows, &masses);
-        if let Some(at) = at {
-            self.add(rows, &after, &masses, at, 1.0, sums);
-        }
+        let after = at.map(|at| self.sent(rows, &after, &masses, at));
+        [before, after].map(|sums| sums.unwrap_or_else(|| vec![0.0; k + 1]))
     }
 
     /// Files these rows anew and returns their records.
@@ -316,43 +345,76 @@ impl<T: Real, C: Cost<T>> Active<T, C> {
             }
         }
         for (&i, filed) in rows.iter().zip(&filed) {
-            self.tiles[i / self.tile_rows].put(i % self.tile_rows, *filed);
+            let tile = self.tile_of(i);
+            self.tiles[tile].put(i - self.starts[tile], *filed);
         }
         filed.iter().map(|filed| filed.record).collect()
     }
 
-    /// Adds `sign` times what these rows, whose records and masses are given, send to each column.
-    fn add(
+    /// What these rows, whose records and masses are given, send to each column, slack last.
+    fn sent(
         &self,
         rows: &[usize],
         records: &[Record<T>],
         masses: &[f64],
         at: &DualPoint<'_>,
-        sign: f64,
-        sums: &mut [f64],
-    ) {
+    ) -> Vec<f64> {
         let k = self.cost.cols();
         let g = Lookup::<T>::new(at, largest_finite(at));
         let inverse = T::narrow(1.0 / at.epsilon);
-        let (mut picks, mut whole) = (Vec::with_capacity(rows.len()), Vec::new());
-        for (r, record) in records.iter().enumerate() {
-            if record.is_whole() {
-                whole.push(rows[r]);
-            } else if !record.is_absent(k + 1) {
-                picks.push(r);
+        let leaf = |picked: &[usize]| {
+            let (mut picks, mut whole) = (Vec::with_capacity(picked.len()), Vec::new());
+            for &r in picked {
+                if records[r].is_whole() {
+                    whole.push(rows[r]);
+                } else if !records[r].is_absent(k + 1) {
+                    picks.push(r);
+                }
             }
-        }
-        let mut part = vec![0.0; k + 2];
-        add_records(
-            records, masses, &picks, &g.listed, inverse, 1.0, &mut part, None,
-        );
-        if !whole.is_empty() {
-            let (cost, masses) = (&self.cost, &self.masses);
-            let more = sweep_whole(&whole, cost, masses, &g.padded, inverse, k, None);
-            part.iter_mut().zip(&more.sums).for_each(|(s, p)| *s += p);
-        }
-        sums.iter_mut().zip(&part).for_each(|(s, p)| *s += sign * p);
+            let mut part = vec![0.0; k + 2];
+            add_records(
+                records, masses, &picks, &g.listed, inverse, 1.0, &mut part, None,
+            );
+            if !whole.is_empty() {
+                let (cost, masses) = (&self.cost, &self.masses);
+                let more = sweep_whole(&whole, cost, masses, &g.padded, inverse, k, None);
+                add(&mut part, &more.sums);
+            }
+            part
+        };
+        let all: Vec<usize> = (0..rows.len()).collect();
+        let mut sums = along(0..self.masses.len(), k, rows, all, &leaf);
+        sums.truncate(k + 1);
+        sums.resize(k + 1, 0.0);
+        sums
     }
+}
+
+/// Adds up what some rows send along the tree of shards, in the order in which they are picked; parts of the tree without any are
+/// left out, and nothing is an empty list.
+fn along(
+    node: Range<usize>,
+    cols: usize,
+    rows: &[usize],
+    picked: Vec<usize>,
+    leaf: &impl Fn(&[usize]) -> Vec<f64>,
+) -> Vec<f64> {
+    if picked.is_empty() {
+        return Vec::new();
+    }
+    let Range { start, end } = node;
+    if !is_shared(end - start, cols) {
+        return leaf(&picked);
+    }
+    let middle = start + (end - start) / 2;
+    let (first, second) = picked.into_iter().partition(|&r| rows[r] < middle);
+    let mut sums = along(start..middle, cols, rows, first, leaf);
+    let more = along(middle..end, cols, rows, second, leaf);
+    if sums.is_empty() {
+        return more;
+    }
+    add(&mut sums, &more);
+    sums
 }
 
 /// Reads a little of each line of memory that these rows lie in: what is far away comes faster when asked for all at
@@ -369,7 +431,7 @@ fn touch<T: Real, C: Cost<T>>(cost: &C, rows: impl Iterator<Item = usize>) {
 }
 
 /// Rows of a cost that is not stored, worked out at one time: so many entries.
-const BUFFER: usize = 1 << 12;
+const BUFFER_ENTRIES: usize = 1 << 12;
 
 /// Records and margins of all rows of a tile whose first row is `first`.
 fn classify_all<T: Real, C: Cost<T>>(
@@ -392,7 +454,7 @@ fn classify_all<T: Real, C: Cost<T>>(
             &mut tile.margins,
         );
     }
-    let at_once = (BUFFER / k).clamp(1, count);
+    let at_once = (BUFFER_ENTRIES / k).clamp(1, count);
     let mut buffer = vec![T::zero(); at_once * k];
     let parts = tile
         .records
@@ -415,11 +477,11 @@ fn classify_some<T: Real, C: Cost<T>>(
     window: T,
 ) -> Vec<Filed<T>> {
     let k = cost.cols();
-    let mut buffer = vec![T::zero(); AHEAD.min(rows.len()) * k];
-    let mut records = [Record::absent(k + 1); AHEAD];
-    let mut margins = [T::zero(); AHEAD];
+    let mut buffer = vec![T::zero(); ROWS_AHEAD.min(rows.len()) * k];
+    let mut records = [Record::absent(k + 1); ROWS_AHEAD];
+    let mut margins = [T::zero(); ROWS_AHEAD];
     let mut filed = Vec::with_capacity(rows.len());
-    for rows in rows.chunks(AHEAD) {
+    for rows in rows.chunks(ROWS_AHEAD) {
         touch(cost, rows.iter().copied());
         for (&i, line) in rows.iter().zip(buffer.chunks_exact_mut(k)) {
             copy_row(cost, i, line);
@@ -474,7 +536,6 @@ fn sweep_tile<T: Real, C: Cost<T>>(
     first: usize,
     cost: &C,
     masses: &[f64],
-    level: Option<f64>,
     g: &Lookup<T>,
     inverse: T,
     sums: &mut [f64],
@@ -483,7 +544,7 @@ fn sweep_tile<T: Real, C: Cost<T>>(
     let k = cost.cols();
     let mut outer = outer;
     let own = &masses[first..first + tile.records.len()];
-    for (j, &mass) in tile.fixed(own, level)[..=k].iter().enumerate() {
+    for (j, &mass) in tile.fixed(own)[..=k].iter().enumerate() {
         sums[j] += mass;
         if let Some(outer) = outer.as_deref_mut() {
             outer[j * (k + 1) + j] += mass;
@@ -522,9 +583,9 @@ fn sweep_whole<T: Real, C: Cost<T>>(
 ) -> TileSums<T> {
     let mut outer = outer;
     let mut part = TileSums::new(k);
-    let mut buffer = vec![T::zero(); TOGETHER.min(rows.len()) * k];
-    let mut states = Vec::with_capacity(TOGETHER);
-    for rows in rows.chunks(TOGETHER) {
+    let mut buffer = vec![T::zero(); ROWS_TOGETHER.min(rows.len()) * k];
+    let mut states = Vec::with_capacity(ROWS_TOGETHER);
+    for rows in rows.chunks(ROWS_TOGETHER) {
         states.clear();
         for (&i, line) in rows.iter().zip(buffer.chunks_exact_mut(k)) {
             cost.fill(i..i + 1, line);

@@ -7,7 +7,7 @@
 //! Long rows are looked at eight entries at a time. Short ones would leave most of that to waste: they are stood
 //! in column blocks, sixteen side by side, and every operation is about one column of all sixteen.
 
-use super::entries::{MOST, Record};
+use super::entries::{MOST_LISTED, Record};
 use crate::Real;
 use crate::kernel::column_block::{BATCH_WIDTH, ColumnBlock, MOST_LINES};
 use crate::kernel::dispatch::dispatch;
@@ -110,7 +110,7 @@ fn sort_short<T: Real>(
             continue;
         }
         let mut left = near[r].to_u32().unwrap_or(0);
-        for a in 0..MOST {
+        for a in 0..MOST_LISTED {
             if left == 0 {
                 break;
             }
@@ -170,7 +170,7 @@ fn sort_long<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> (Record<T>, T)
         while near != 0 {
             let l = near.trailing_zeros() as usize;
             near &= near - 1;
-            if count < MOST {
+            if count < MOST_LISTED {
                 record.cols[count] = (start + l) as u32;
                 record.costs[count] = c[l];
             }
@@ -179,14 +179,14 @@ fn sort_long<T: Real>(row: &[T], g: &[T], slack: T, window: T) -> (Record<T>, T)
     }
     let mut next = below.largest();
     if slack >= bar {
-        if count < MOST {
+        if count < MOST_LISTED {
             record.cols[count] = k as u32;
         }
         count += 1;
     } else if slack > next {
         next = slack;
     }
-    if count > MOST {
+    if count > MOST_LISTED {
         return (Record::whole(ghost), T::neg_infinity());
     }
     (record, lead(top, next))
@@ -265,12 +265,12 @@ mod tests {
                     prop_assert!(margin.is_nan() && record.is_absent(k + 1));
                     continue;
                 };
-                if near.len() > MOST {
+                if near.len() > MOST_LISTED {
                     prop_assert!(record.is_whole() && *margin == f64::NEG_INFINITY);
                     continue;
                 }
-                let mut cols = [k as u32 + 1; MOST];
-                let mut own = [0.0; MOST];
+                let mut cols = [k as u32 + 1; MOST_LISTED];
+                let mut own = [0.0; MOST_LISTED];
                 for (a, &j) in near.iter().enumerate() {
                     cols[a] = j as u32;
                     own[a] = if j < k { row[j] } else { 0.0 };

@@ -7,11 +7,7 @@ use crate::Rng;
 /// The label-allocation problem: n rows of mass one, k classes of at most 1 + n/k, a share ρ allocated.
 pub fn label_allocation(n: usize, k: usize, rho: f64) -> Marginals {
     let (rows, classes) = (n as f64, k as f64);
-    let slack = Slack {
-        row: 1.0 + classes + rows * (1.0 - rho),
-        col: 1.0 + rows * (1.0 - rho),
-        ..Slack::NONE
-    };
+    let slack = Slack::new(1.0 + classes + rows * (1.0 - rho), 1.0 + rows * (1.0 - rho));
     Marginals::with_slack(&vec![1.0; n], &vec![1.0 + rows / classes; k], slack).unwrap()
 }
 

@@ -28,9 +28,14 @@ impl Rng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number below `n`.
+    /// A number below `n`; zero where there is none.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
+        (self.bits() % n.max(1) as u64) as usize
+    }
+
+    /// Several random bytes.
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.bits() as u8).collect()
     }
 
     /// Mean zero, variance one.
