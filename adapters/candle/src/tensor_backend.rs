@@ -6,13 +6,14 @@
 //! m_i = max(s, max_j z_ij)      P_ij = a_i e^{z_ij − m_i} / (e^{s − m_i} + Σ_j e^{z_ij − m_i})
 //! ```
 //!
-//! The costs stay where they are; k + 1 potentials go there, k + 1 sums come back. Three things need care:
+//! The costs stay where they are; k + 1 potentials go there, k + 1 sums and the logarithms of n row sums come back; where masses
+//! are penalised the n masses that follow from those go there, too. Three things need care:
 //! a row whose logits are all −∞ must be named, not turned into NaN; the largest potential is taken out in
 //! f64 before anything is narrowed to f32; and long f32 sums drift, so columns are summed on the device
 //! in tiles of 1,024 rows and the tiles on the host in f64.
 
 use candle_core::{D, DType, Device, Tensor};
-use earthmover::sweep::{Backend, DualPoint};
+use earthmover::sweep::{Backend, DualPoint, Law};
 use earthmover::{Error, Side};
 
 use crate::ops::log_sum_exp;
@@ -25,7 +26,7 @@ const TILE: usize = 1024;
 /// # Examples
 /// ```
 /// use candle_core::{Device, Tensor};
-/// use earthmover::sweep::{Backend, DualPoint};
+/// use earthmover::sweep::{Backend, DualPoint, Law};
 /// use earthmover_candle::TensorBackend;
 /// let cost = Tensor::new(&[[0f64, 1.0], [1.0, 0.0]], &Device::Cpu)?;
 /// let mut backend = TensorBackend::new(cost, &[0.5, 0.5])?;
@@ -47,6 +48,7 @@ pub struct TensorBackend {
     reach: f64,
     last: Option<Last>,
     resolution: f64,
+    law: Law,
 }
 
 /// What the last sweep leaves for the rarer questions.
@@ -56,8 +58,8 @@ struct Last {
     shift: f64,
     /// z, n × k.
     logits: Tensor,
-    /// ln a_i − ln Z_i in f64 on the host; −∞ for rows of no mass.
-    rows: Vec<f64>,
+    /// ln Z_i in f64 on the host, the shift taken out.
+    log_totals: Vec<f64>,
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
@@ -117,6 +119,7 @@ impl TensorBackend {
             reach,
             last: None,
             resolution,
+            law: Law::EXACT,
         })
     }
 
@@ -136,42 +139,65 @@ impl TensorBackend {
             let weights = logits.broadcast_sub(&most)?.exp()?;
             let kept = most.affine(-1.0, slack)?.exp()?;
             let total = (weights.sum_keepdim(D::Minus1)? + &kept)?;
-            let scale = (&self.mass / total.maximum(1e-30)?)?;
-            let plan = weights.broadcast_mul(&scale)?;
-            let rest = (kept * scale)?;
             let log_total = (total.log()? + &most)?;
-            Ok((logits, plan, rest, log_total))
+            Ok((logits, weights, kept, total, log_total))
         };
-        let (logits, plan, rest, log_total) = computed().map_err(failed)?;
-        let log_total = host(&log_total)?;
-        let mut rows = Vec::with_capacity(self.rows);
-        for (index, (&mass, log)) in self.masses.iter().zip(log_total).enumerate() {
-            if mass > 0.0 && !log.is_finite() {
-                return Err(Error::Blocked {
-                    side: Side::Rows,
-                    index,
-                    mass,
-                });
-            }
-            rows.push(if mass > 0.0 {
-                mass.ln() - log
-            } else {
-                f64::NEG_INFINITY
-            });
-        }
+        let (logits, weights, kept, total, log_total) = computed().map_err(failed)?;
+        let last = Last {
+            epsilon: at.epsilon,
+            shift,
+            logits,
+            log_totals: host(&log_total)?,
+        };
+        let mass = self.masses_at(&last)?;
+        let shared = || -> candle_core::Result<_> {
+            let scale = (mass / total.maximum(1e-30)?)?;
+            Ok((weights.broadcast_mul(&scale)?, (kept * scale)?))
+        };
+        let (plan, rest) = shared().map_err(failed)?;
         let (columns, slack_sum) = sums.split_at_mut(self.cols);
         column_sums(&plan, columns)?;
         column_sums(&rest, slack_sum)?;
         let span = all.filter(|x| x.is_finite());
         let span = span.fold(self.reach, |m, x| m.max((x - shift).abs()));
         self.resolution = unit(self.cost.dtype()) * (8.0 + span / at.epsilon);
-        self.last = Some(Last {
-            epsilon: at.epsilon,
-            shift,
-            logits,
-            rows,
-        });
+        self.last = Some(last);
         Ok(())
+    }
+
+    /// The masses of the rows as their law makes them, as a column.
+    fn masses_at(&self, last: &Last) -> Result<Tensor, Error> {
+        let is_exact = self.law.is_exact();
+        let mut masses = Vec::with_capacity(self.rows);
+        for (index, (&mass, &log)) in self.masses.iter().zip(&last.log_totals).enumerate() {
+            // A row without any way out carries nothing, where it may.
+            let is_number = log.is_finite() || (!is_exact && log == f64::NEG_INFINITY);
+            if mass > 0.0 && !is_number {
+                return Err(Error::Blocked {
+                    side: Side::Rows,
+                    index,
+                    mass,
+                });
+            }
+            let log_sum = log + last.shift / last.epsilon;
+            masses.push(self.law.mass(last.epsilon, mass, log_sum));
+        }
+        if is_exact {
+            return Ok(self.mass.clone());
+        }
+        narrow(&masses, (self.rows, 1), &self.cost)
+    }
+
+    /// f_i + shift of every row, at the law in force; −∞ for rows of no mass.
+    fn rows_at(&self, last: &Last) -> Vec<f64> {
+        let (epsilon, shift) = (last.epsilon, last.shift);
+        let each = self.masses.iter().zip(&last.log_totals);
+        each.map(|(&mass, &log)| match (mass > 0.0, self.law.is_exact()) {
+            (false, _) => f64::NEG_INFINITY,
+            (true, true) => epsilon * (mass.ln() - log),
+            (true, false) => self.law.potential(epsilon, mass, log + shift / epsilon) + shift,
+        })
+        .collect()
     }
 
     fn last(&self) -> Result<&Last, Error> {
@@ -220,7 +246,12 @@ impl Backend for TensorBackend {
                 .index_select(&picked, 1)?
                 .to_device(&Device::Cpu)?;
             let columns = columns.to_dtype(DType::F64)?.t()?;
-            let rows = Tensor::from_slice(&last.rows, (1, self.rows), &Device::Cpu)?;
+            let rows = self
+                .rows_at(last)
+                .iter()
+                .map(|f| f / last.epsilon)
+                .collect();
+            let rows = Tensor::from_vec(rows, (1, self.rows), &Device::Cpu)?;
             log_sum_exp(&columns.broadcast_add(&rows)?)?
                 .flatten_all()?
                 .to_vec1()
@@ -235,14 +266,19 @@ impl Backend for TensorBackend {
 
     fn row_potentials(&mut self, out: &mut [f64]) -> Result<(), Error> {
         let last = self.last()?;
-        for (f, row) in out.iter_mut().zip(&last.rows) {
-            *f = last.epsilon * row - last.shift;
+        for (f, row) in out.iter_mut().zip(self.rows_at(last)) {
+            *f = row - last.shift;
         }
         Ok(())
     }
 
     fn resolution(&self) -> f64 {
         self.resolution
+    }
+
+    fn obey(&mut self, law: &Law) -> bool {
+        self.law = *law;
+        true
     }
 }
 
@@ -255,14 +291,18 @@ fn unit(dtype: DType) -> f64 {
 }
 
 /// Numbers of the host in the type and on the device of `like`.
-fn narrow(values: &[f64], shape: (usize, usize), like: &Tensor) -> Result<Tensor, Error> {
+pub(crate) fn narrow(
+    values: &[f64],
+    shape: (usize, usize),
+    like: &Tensor,
+) -> Result<Tensor, Error> {
     // Narrowed on the host: not every device knows f64.
     Tensor::from_slice(values, shape, &Device::Cpu)
         .and_then(|t| t.to_dtype(like.dtype())?.to_device(like.device()))
         .map_err(failed)
 }
 
-fn host(tensor: &Tensor) -> Result<Vec<f64>, Error> {
+pub(crate) fn host(tensor: &Tensor) -> Result<Vec<f64>, Error> {
     let read = || -> candle_core::Result<Vec<f64>> {
         let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
         tensor.to_dtype(DType::F64)?.to_vec1()

@@ -12,11 +12,11 @@ use candle_core::{
 };
 
 /// Gradients for up to three arguments; `None` where none is wanted.
-pub(super) type Gradients3 = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
+pub(crate) type Gradients3 = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
 
 /// `value` as a function of three tensors, whose gradients `backward` makes of them and of that of the value.
 /// A function of two repeats one and has no gradient for the repetition.
-pub(super) fn attach<F>(
+pub(crate) fn attach<F>(
     name: &'static str,
     value: Tensor,
     [a, b, c]: [&Tensor; 3],

@@ -1,8 +1,9 @@
 //! The operations a network is made of, each differentiable, each with one body for every device.
 
-mod attach;
+pub(crate) mod attach;
 mod batch_norm;
 mod conv;
+mod dispatch;
 mod element;
 mod loss;
 mod planes;

@@ -3,6 +3,7 @@
 //! Sums run in one accumulator per vector lane, folded in a fixed order at the end of the row: fast,
 //! and a row of a thousand f32 loses no more than a few units in the last place.
 
+use super::dispatch::dispatch;
 use super::element::Element;
 use super::tile::Tiles;
 
@@ -27,32 +28,21 @@ pub(super) struct Channel<T> {
     pub(super) slope: T,
 }
 
+// No fused operations: wide or not, the bodies give the same bits.
 macro_rules! rows {
     ($float:ty, $lanes:literal) => {
         impl Rows for $float {
             fn moments(x: &[Self]) -> [f64; 2] {
-                #[cfg(target_arch = "x86_64")]
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has just been asked for the feature.
-                    return unsafe { wide::moments::<Self, $lanes>(x) };
-                }
-                moments::<Self, $lanes>(x)
+                dispatch!("avx2"; moments::<$float, $lanes>, moments::<$float, $lanes>;
+                    (x: &[$float]) -> [f64; 2])
             }
             fn activate(x: &[Self], scale: Self, shift: Self, slope: Self, y: &mut [Self]) {
-                #[cfg(target_arch = "x86_64")]
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has just been asked for the feature.
-                    return unsafe { wide::activate(x, scale, shift, slope, y) };
-                }
-                activate(x, scale, shift, slope, y)
+                dispatch!("avx2"; activate::<$float>, activate::<$float>;
+                    (x: &[$float], scale: $float, shift: $float, slope: $float, y: &mut [$float]))
             }
             fn slopes(x: &[Self], dy: &[Self], channel: &Channel<Self>) -> [f64; 2] {
-                #[cfg(target_arch = "x86_64")]
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has just been asked for the feature.
-                    return unsafe { wide::slopes::<Self, $lanes>(x, dy, channel) };
-                }
-                slopes::<Self, $lanes>(x, dy, channel)
+                dispatch!("avx2"; slopes::<$float, $lanes>, slopes::<$float, $lanes>;
+                    (x: &[$float], dy: &[$float], channel: &Channel<$float>) -> [f64; 2])
             }
             fn descend(
                 x: &[Self],
@@ -61,12 +51,8 @@ macro_rules! rows {
                 rest: [Self; 2],
                 dx: &mut [Self],
             ) {
-                #[cfg(target_arch = "x86_64")]
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has just been asked for the feature.
-                    return unsafe { wide::descend(x, dy, channel, rest, dx) };
-                }
-                descend(x, dy, channel, rest, dx)
+                dispatch!("avx2"; descend::<$float>, descend::<$float>;
+                    (x: &[$float], dy: &[$float], channel: &Channel<$float>, rest: [$float; 2], dx: &mut [$float]))
             }
         }
     };
@@ -74,39 +60,6 @@ macro_rules! rows {
 
 rows!(f32, 8);
 rows!(f64, 4);
-
-#[cfg(target_arch = "x86_64")]
-mod wide {
-    use super::{Channel, Element};
-
-    // No fused operations here: the bodies give the same bits as compiled for any processor.
-    #[target_feature(enable = "avx2")]
-    pub(super) fn moments<T: Element, const L: usize>(x: &[T]) -> [f64; 2] {
-        super::moments::<T, L>(x)
-    }
-    #[target_feature(enable = "avx2")]
-    pub(super) fn activate<T: Element>(x: &[T], scale: T, shift: T, slope: T, y: &mut [T]) {
-        super::activate(x, scale, shift, slope, y);
-    }
-    #[target_feature(enable = "avx2")]
-    pub(super) fn slopes<T: Element, const L: usize>(
-        x: &[T],
-        dy: &[T],
-        channel: &Channel<T>,
-    ) -> [f64; 2] {
-        super::slopes::<T, L>(x, dy, channel)
-    }
-    #[target_feature(enable = "avx2")]
-    pub(super) fn descend<T: Element>(
-        x: &[T],
-        dy: &[T],
-        channel: &Channel<T>,
-        rest: [T; 2],
-        dx: &mut [T],
-    ) {
-        super::descend(x, dy, channel, rest, dx);
-    }
-}
 
 #[inline(always)]
 fn fold<T: Element, const L: usize>(lanes: [T; L]) -> f64 {

@@ -12,6 +12,7 @@
 //! AVX2 with fused multiply-add, picked at run time. A sum is always taken in the same order, so a
 //! result depends on the machine's instruction set but never on the number of threads.
 
+use super::dispatch::dispatch;
 use super::element::Element;
 
 /// A dense grid of output pixels and where it lies in the source: pixel (i, j) reads at
@@ -122,13 +123,8 @@ macro_rules! tiles {
                 grid: Grid,
                 out: &mut [Self],
             ) {
-                #[cfg(target_arch = "x86_64")]
-                if fused::available() {
-                    // SAFETY: the processor has just been asked for the features.
-                    unsafe { fused::correlate::<Self, $lanes>(a, src, off, grid, out) };
-                    return;
-                }
-                correlate::<Self, $lanes, NATIVE_FUSED>(a, src, off, grid, out);
+                dispatch!("avx2", "fma"; correlate::<$float, $lanes, NATIVE_FUSED>, correlate::<$float, $lanes, true>;
+                    (a: &Packed<$float>, src: &[$float], off: &[u32], grid: Grid, out: &mut [$float]))
             }
 
             fn outer(
@@ -139,13 +135,8 @@ macro_rules! tiles {
                 grid: Grid,
                 out: &mut [Self],
             ) {
-                #[cfg(target_arch = "x86_64")]
-                if fused::available() {
-                    // SAFETY: the processor has just been asked for the features.
-                    unsafe { fused::outer::<Self, $lanes>(b, width, src, off, grid, out) };
-                    return;
-                }
-                outer::<Self, $lanes, NATIVE_FUSED>(b, width, src, off, grid, out);
+                dispatch!("avx2", "fma"; outer::<$float, $lanes, NATIVE_FUSED>, outer::<$float, $lanes, true>;
+                    (b: &[$float], width: usize, src: &[$float], off: &[u32], grid: Grid, out: &mut [$float]))
             }
         }
     };
@@ -156,40 +147,6 @@ tiles!(f64, 4);
 
 /// Whether the fused multiply-add is an instruction of every processor this is compiled for.
 const NATIVE_FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
-
-#[cfg(target_arch = "x86_64")]
-mod fused {
-    use super::{Element, Grid, Packed};
-
-    pub(super) fn available() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-    }
-
-    // The bodies are inlined here and so compiled for the wider instruction set; nothing in them is
-    // unsafe, only running them on a processor without it would be.
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn correlate<T: Element, const L: usize>(
-        a: &Packed<T>,
-        src: &[T],
-        off: &[u32],
-        grid: Grid,
-        out: &mut [T],
-    ) {
-        super::correlate::<T, L, true>(a, src, off, grid, out);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn outer<T: Element, const L: usize>(
-        b: &[T],
-        width: usize,
-        src: &[T],
-        off: &[u32],
-        grid: Grid,
-        out: &mut [T],
-    ) {
-        super::outer::<T, L, true>(b, width, src, off, grid, out);
-    }
-}
 
 #[inline(always)]
 fn multiply_add<T: Element, const FUSED: bool>(a: T, b: T, c: T) -> T {

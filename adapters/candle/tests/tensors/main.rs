@@ -7,3 +7,4 @@ mod conv;
 mod device;
 mod loss;
 mod tensor_backend;
+mod transport;

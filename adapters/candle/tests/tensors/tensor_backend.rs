@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Tensor};
 use earthmover::sweep::{Backend, DualPoint, Streamed, conformance};
-use earthmover::{Dense, Error, Marginals, Problem, Sinkhorn};
+use earthmover::{Dense, Error, Marginals, Penalty, Problem, Sinkhorn};
 use earthmover_candle::TensorBackend;
 
 use crate::common::noise;
@@ -80,6 +80,35 @@ fn keeps_the_laws() {
                     );
                 }
             }
+        }
+    }
+}
+
+/// Masses that follow from the rows' sums, rows without any way out among them.
+#[test]
+fn keeps_the_laws_of_penalised_rows() {
+    for (penalty, epsilon) in [
+        (Penalty::Kl(0.8), 0.05),
+        (Penalty::Kl(50.0), 1.0),
+        (Penalty::Tv(1.5), 1.0),
+    ] {
+        for (dtype, small) in [(DType::F64, 1e-10), (DType::F32, 2e-3)] {
+            let (n, k) = (60, 7);
+            let mut case = case(n, k, 5);
+            case.cost[3 * k..4 * k].fill(INF);
+            let mut backend = TensorBackend::new(tensor(&case, dtype), &case.masses).unwrap();
+            let cost = Dense::new(&case.cost, n, k).unwrap();
+            let ones = vec![1.0; k];
+            let marginals = Marginals::relaxed(&case.masses, &ones, penalty, penalty).unwrap();
+            let problem = Problem::new(cost, marginals).unwrap();
+            let at = DualPoint {
+                epsilon,
+                cols: &case.cols,
+                slack: f64::NEG_INFINITY,
+            };
+            let off = conformance(&mut backend, &problem, &at).unwrap();
+            let all = off.sums.max(off.log_sums).max(off.row_potentials);
+            assert!(all < small, "{off:?} {penalty:?} {dtype:?}");
         }
     }
 }
