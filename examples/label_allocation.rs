@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (labels, diagnosis) = (allocator.hard_labels(), allocator.diagnose());
 
     println!(
-        "{n} digits, {} labelled; rho = 0.9, gamma = {}\n{} in {} iterations, {:.2} ms, error {:.1e}\n",
+        "{n} digits, {} labeled; rho = 0.9, gamma = {}\n{} in {} iterations, {:.2} ms, error {:.1e}\n",
         counts.iter().sum::<usize>(),
         allocator.gamma(),
         report.status,
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         report.seconds * 1e3,
         report.error,
     );
-    println!("digit  labelled   argmax  allocated      cap  price (nats)  right");
+    println!("digit  labeled   argmax  allocated      cap  price (nats)  right");
     for class in 0..CLASSES {
         let argmax = log_p
             .chunks(CLASSES)
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         correct(&all),
     );
     println!(
-        "an example of an unbound class is labelled if p >= {:.3}; bounds cost {:.3} nats per label, \
+        "an example of an unbound class is labeled if p >= {:.3}; bounds cost {:.3} nats per label, \
          {:.1}% of the mass went elsewhere than the argmax: {:?}",
         (-diagnosis.mass_price).exp(),
         diagnosis.regret,

@@ -1,5 +1,5 @@
 //! A tiny classifier to have real predictions from: softmax regression on the 8×8 digits, by plain gradient
-//! descent on a few labelled examples.
+//! descent on a few labeled examples.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 use earthmover_ssl::data::{LabeledSplit, SplitMode, digits};
@@ -7,8 +7,8 @@ use earthmover_ssl::data::{LabeledSplit, SplitMode, digits};
 const CLASSES: usize = 10;
 const PIXELS: usize = 64;
 
-/// Trains on `labels` labelled training digits (drawn at random, so their proportions are off) and predicts all of the
-/// training set: log-probabilities row by row, labelled examples per class, and the truth.
+/// Trains on `labels` labeled training digits (drawn at random, so their proportions are off) and predicts all of the
+/// training set: log-probabilities row by row, labeled examples per class, and the truth.
 pub fn digit_predictions(labels: usize, seed: u64) -> (Vec<f32>, Vec<usize>, Vec<usize>) {
     let train = digits::load().unwrap().train;
     let split = LabeledSplit::new(labels)
@@ -21,12 +21,12 @@ pub fn digit_predictions(labels: usize, seed: u64) -> (Vec<f32>, Vec<usize>, Vec
         pixels.iter().map(|p| f64::from(*p) / 255.0).collect()
     };
     let truth: Vec<usize> = train.labels().iter().map(|l| *l as usize).collect();
-    let labelled: Vec<(Vec<f64>, usize)> = split
+    let labeled: Vec<(Vec<f64>, usize)> = split
         .labeled
         .iter()
         .map(|&i| (image(i), truth[i]))
         .collect();
-    let weights = fit(&labelled);
+    let weights = fit(&labeled);
     let log_p = (0..train.len())
         .flat_map(|i| {
             let row = log_softmax(&weights, &image(i));

@@ -8,6 +8,7 @@ pub mod cli;
 #[cfg(feature = "data")]
 pub mod data;
 mod error;
+mod fingerprint;
 #[cfg(feature = "train")]
 pub mod methods;
 #[cfg(feature = "train")]

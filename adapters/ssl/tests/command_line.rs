@@ -117,6 +117,18 @@ fn a_second_start_replaces_nothing_unless_that_is_meant() {
     assert_eq!(with(&["--overwrite"]).0, 0);
     let (code, out, err) = with(&["--resume", "--steps=8"]);
     assert!(code == 0 && out.contains("step 8"), "{out}{err}");
+    // Readers of event files forget what was said of the step that a run goes on from: it is said again.
+    let files = std::fs::read_dir(at.join("out/supervised-only-seed1")).unwrap();
+    let events = files.map(|e| e.unwrap().path());
+    let events = events.filter(|p| p.to_string_lossy().contains("tfevents"));
+    let said: Vec<usize> = events
+        .map(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            let name = b"test/error_percent";
+            bytes.windows(name.len()).filter(|w| w == name).count()
+        })
+        .collect();
+    assert_eq!(said, [3, 3], "steps 0, 2, 4 and steps 4, 6, 8");
 }
 
 #[test]
@@ -141,6 +153,11 @@ fn what_has_no_effect_is_refused_or_said() {
             ],
             "GB of memory",
         ),
+        (&["--model", "mlp-100000-100000"], "GB of memory"),
+        (&["--momentum", "1"], "the momentum is 1"),
+        (&["--clip", "0"], "above 0"),
+        // A plan is checked like a run.
+        (&["--init", "nowhere.safetensors", "--dry-run"], "nowhere"),
     ] {
         let (code, _, err) = train(&at, arguments);
         assert!(code == 2 && err.contains(told), "{arguments:?}: {err}");
@@ -209,6 +226,11 @@ fn from_unlabeled_arrays_to_labels_and_predictions() {
     let (code, out, err) = train(&at, &arguments);
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("the error is not measured"), "{err}");
+    // Where there is nothing to evaluate a line still says how it goes.
+    assert!(
+        out.contains("SLA              seed 1: step 2, loss"),
+        "{out}"
+    );
     assert!(
         out.contains("8 with a label") && out.contains("labels: earthmover-ssl labels"),
         "{out}"
@@ -236,6 +258,30 @@ fn from_unlabeled_arrays_to_labels_and_predictions() {
         .map(|l| l.split(',').nth(1).unwrap())
         .collect();
     assert_eq!(classes, ["0", "1"], "{text}");
+    let over = ["predict", "out/sla-seed1", "new.csv", "-o", "./new.csv"];
+    let (code, _, err) = told(&run(&at, &over));
+    assert!(code == 2 && err.contains("over another file"), "{err}");
+    let (code, out, _) = told(&run(&at, &["labels", "out/sla-seed1", "--json"]));
+    let answer: serde_json::Value = serde_json::from_str(out.trim()).unwrap();
+    assert!(code == 0 && answer["given"] == 8, "{out}");
+    // A log that is lost is no reason to lose the weights, and a page without one says so.
+    let log = at.join("out/sla-seed1/steps.csv");
+    std::fs::remove_file(&log).unwrap();
+    let (code, _, err) = told(&run(&at, &["report", "out"]));
+    assert!(code == 2 && err.contains("it is missing"), "{err}");
+    let arguments = [&arguments[..], &["--steps=160"]].concat();
+    let (code, _, err) = train(&at, &[&arguments[..], &["--resume"]].concat());
+    assert!(code == 0 && log.exists(), "{err}");
+    // What is no number is named by its file.
+    let damaged = [&[f32::NAN][..], &x[1..]].concat();
+    npy(
+        &data.join("x_train.npy"),
+        "<f4",
+        &[200, 2],
+        &singles(&damaged),
+    );
+    let (code, _, err) = train(&at, &[&arguments[..], &["--resume"]].concat());
+    assert!(code == 2 && err.contains("x_train.npy: feature 0"), "{err}");
     // Data that have changed are noticed; a column that is no labels, too.
     npy(
         &data.join("x_train.npy"),
@@ -413,6 +459,18 @@ fn logits_become_labels_within_bounds() {
         (&["--labels", "l.txt"], ".csv or .npy"),
         (&["--bounds", "wilson:0.8"], "wilson:0.8:y.npy"),
         (&["--out", "nowhere/q.npy"], "nowhere"),
+        (&["--out", "q.npy", "--labels", "nowhere/l.csv"], "nowhere"),
+        // Nothing is written over what is read, or over each other.
+        (&["--labels", "l.npy"], "over another file"),
+        (&["--out", "./l.npy"], "over another file"),
+        (
+            &["--out", "z.npy", "--labels", "z.npy"],
+            "over another file",
+        ),
+        (
+            &["--bounds", "empirical:y.npy", "--out", "y.npy"],
+            "over another file",
+        ),
     ] {
         let (code, _, err) = told(&run(
             &at,
@@ -420,4 +478,58 @@ fn logits_become_labels_within_bounds() {
         ));
         assert!(code == 2 && err.contains(told_), "{wrong:?}: {err}");
     }
+    let left = std::fs::read_dir(&at)
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    assert!(
+        !left
+            .into_iter()
+            .any(|n| n.to_string_lossy().ends_with(".part"))
+    );
+    npy(
+        &at.join("p.npy"),
+        "<f4",
+        &[2, 2],
+        &singles(&[0.5, 0.5, 0.9, 0.1]),
+    );
+    let (code, _, err) = told(&run(&at, &["allocate", "--logits", "p.npy"]));
+    assert!(code == 0 && err.contains("Give their logarithms"), "{err}");
+}
+
+#[test]
+fn files_that_are_passed_over_are_named() {
+    let at = place("folder");
+    for (i, class) in ["a", "b", "unlabeled", "a/deeper"].iter().enumerate() {
+        let folder = at.join("photos").join(class);
+        std::fs::create_dir_all(&folder).unwrap();
+        for j in 0..4 {
+            let grey = |_, _| image::Luma([(60 * i + 7 * j) as u8]);
+            let picture = image::GrayImage::from_fn(8, 8, grey);
+            picture.save(folder.join(format!("{j}.png"))).unwrap();
+        }
+    }
+    std::fs::write(at.join("photos/b/x.webp"), "?").unwrap();
+    std::fs::write(at.join("photos/b/.hidden"), "?").unwrap();
+    let (code, out, err) = train(
+        &at,
+        &[
+            "--dataset",
+            "folder",
+            "--data",
+            "photos",
+            "--device",
+            "auto",
+        ],
+    );
+    assert!(
+        code == 0 && out.contains("12 training examples"),
+        "{out}{err}"
+    );
+    assert!(
+        err.contains("5 files are not used") && err.contains("a/deeper/0.png"),
+        "{err}"
+    );
+    // Where it was computed is what is recorded.
+    let settings = std::fs::read_to_string(at.join("out/sla-seed1/settings.json")).unwrap();
+    assert!(!settings.contains("auto"), "{settings}");
 }

@@ -12,12 +12,16 @@
 //! can overflow or give 0/0: the abstention term is always there.
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
-use earthmover::{Cost, Status};
+use earthmover::team::{Shard, Team};
+use earthmover::{Cost, Real, Status};
 
 use super::engine::{AllocationSolver, Engine, Settings};
 use super::masses::Masses;
+use super::prices::prices;
 use super::share;
 use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
@@ -40,6 +44,7 @@ pub struct AllocatorOptions {
     row_bounds: Option<Vec<f64>>,
     storage: CostStorage,
     settings: Settings,
+    team: Option<Arc<dyn Team>>,
 }
 
 impl AllocatorOptions {
@@ -85,6 +90,13 @@ impl AllocatorOptions {
         self
     }
 
+    /// The team that holds the examples together, each member those of its [`Shard`]: all members make the same allocator and the same
+    /// calls. Row bounds are then those of the member's own examples.
+    pub fn team(mut self, team: Arc<dyn Team>) -> Self {
+        self.team = Some(team);
+        self
+    }
+
     /// Checks the settings and makes the allocator: all costs log k, β = 0.
     ///
     /// # Errors
@@ -93,9 +105,11 @@ impl AllocatorOptions {
     /// [0, 1], [`Error::Option`] for a γ that is not from 1e-20 to 1e20 or a tolerance that is not a positive number.
     pub fn build(self) -> Result<LabelAllocator, Error> {
         let (n, k) = (self.examples, self.classes);
-        let cells = check_shape(n, k)?;
+        check_shape(n, k)?;
         let bounds = self.bounds.unwrap_or_else(|| Bounds::none(k));
-        let costs = Stored::constant((k as f32).ln(), cells, k, self.storage);
+        let shard = self.team.map(|team| Shard::new(team, n, k));
+        let own = shard.as_ref().map_or(n, |shard| shard.rows().len());
+        let costs = Stored::constant((k as f32).ln(), own * k, k, self.storage).part_of(shard);
         LabelAllocator::assemble(
             bounds,
             self.row_bounds,
@@ -150,7 +164,9 @@ pub struct LabelAllocator {
     pub(crate) rho: f64,
     pub(crate) engine: Engine,
     pub(crate) history: History,
-    /// For each example the number of the last batch that held it; finds repeats in O(batch).
+    /// The examples that are held here: all, or those of a member of a team.
+    pub(crate) own: Range<usize>,
+    /// For each of them the number of the last batch that held it; finds repeats in O(batch).
     stamps: Vec<u32>,
     batch: u32,
     /// Room for a batch's costs.
@@ -166,6 +182,7 @@ impl LabelAllocator {
             bounds: None,
             row_bounds: None,
             storage: CostStorage::default(),
+            team: None,
             settings: Settings {
                 solver: AllocationSolver::Newton,
                 gamma: 100.0,
@@ -185,12 +202,15 @@ impl LabelAllocator {
         history: History,
     ) -> Result<Self, Error> {
         let classes = Cost::<f32>::cols(&costs);
-        let examples = costs.len() / classes;
+        let shard = costs.part().cloned();
+        let own = shard.as_ref().map_or(0..costs.len() / classes, Shard::rows);
+        let examples = shard.as_ref().map_or(own.len(), Shard::whole);
         check_bounds(&bounds, classes)?;
-        check_row_bounds(row_bounds.as_deref(), examples)?;
+        let fitting = check_row_bounds(row_bounds.as_deref(), own.len());
+        agree(shard.as_ref(), fitting)?;
         check_settings(settings.gamma, settings.tolerance)?;
         share("rho", rho)?;
-        let supply = supply(row_bounds.as_deref(), examples);
+        let supply = supply(shard.as_ref(), row_bounds.as_deref(), examples)?;
         let masses = Masses::new(&bounds, examples, supply, rho);
         let engine = Engine::new(costs, settings, row_bounds, supply, masses)?;
         Ok(Self {
@@ -199,7 +219,8 @@ impl LabelAllocator {
             rho,
             engine,
             history,
-            stamps: vec![0; examples],
+            stamps: vec![0; own.len()],
+            own,
             batch: 0,
             costs: Vec::new(),
         })
@@ -209,6 +230,12 @@ impl LabelAllocator {
     #[must_use]
     pub fn examples(&self) -> usize {
         self.examples
+    }
+
+    /// The examples that are held here: all of them, or those of this member of a team.
+    #[must_use]
+    pub fn held(&self) -> Range<usize> {
+        self.own.clone()
     }
 
     /// Number of classes k.
@@ -235,7 +262,7 @@ impl LabelAllocator {
         &self.bounds
     }
 
-    /// The costs −log p, row-major, one row per example; unpacked into new memory unless they are kept in single
+    /// The costs −log p, row-major, one row per example that is [held](Self::held) here; unpacked into new memory unless they are kept in single
     /// precision.
     #[must_use]
     pub fn costs(&self) -> Cow<'_, [f32]> {
@@ -266,34 +293,88 @@ impl LabelAllocator {
     /// # Errors
     /// [`Error::Length`], and [`Error::Bound`] for a value outside [0, 1] or where all are zero.
     pub fn set_row_bounds(&mut self, row_bounds: Option<Vec<f64>>) -> Result<(), Error> {
-        check_row_bounds(row_bounds.as_deref(), self.examples)?;
-        let supply = supply(row_bounds.as_deref(), self.examples);
+        let shard = self.engine.costs().part();
+        agree(
+            shard,
+            check_row_bounds(row_bounds.as_deref(), self.own.len()),
+        )?;
+        let supply = supply(shard, row_bounds.as_deref(), self.examples)?;
         let masses = Masses::new(&self.bounds, self.examples, supply, self.rho);
         Ok(self.engine.set_row_masses(row_bounds, supply, masses)?)
     }
 
     /// Takes over the predictions for some examples: row r of `log_probs` is log p(· | example
-    /// `indices[r]`). Probabilities may be zero (log-probability −∞).
+    /// `indices[r]`). Probabilities may be zero (log-probability −∞). Members of a team each hand over some, or none, of any examples:
+    /// what counts is all of them, those of the first member first.
     ///
     /// # Errors
     /// [`Error::Length`] where `log_probs` is not k values per index, [`Error::Index`] for an index out of
     /// range, [`Error::Repeated`] for one that occurs twice, [`Error::LogProbability`] for a NaN or
     /// positive value, [`Error::NotNormalised`] for probabilities that do not sum to one. Nothing changes then.
     pub fn observe(&mut self, indices: &[usize], log_probs: &[f32]) -> Result<(), Error> {
+        let shard = self.engine.costs().part().cloned();
+        let fine = self.check_batch(indices, log_probs);
+        let Some(shard) = shard else {
+            fine?;
+            self.check_repeats(indices)?;
+            return self.take_over(indices, log_probs);
+        };
+        agree(Some(&shard), fine)?;
+        // Everybody hears of the whole batch and keeps what is its own.
+        let k = self.classes();
+        let mut mine: Vec<f64> = indices.iter().map(|&i| i as f64).collect();
+        mine.extend(log_probs.iter().map(|l| f64::from(*l)));
+        let all = shard.team().gather(&mine)?;
+        let (mut batch, mut values) = (Vec::new(), Vec::new());
+        for numbers in all {
+            let count = numbers.len() / (k + 1);
+            batch.extend(numbers[..count].iter().map(|i| *i as usize));
+            values.extend(numbers[count..].iter().map(|l| *l as f32));
+        }
+        let mut sorted: Vec<usize> = (0..batch.len()).collect();
+        sorted.sort_by_key(|&r| batch[r]);
+        if let Some(pair) = sorted.windows(2).find(|w| batch[w[0]] == batch[w[1]]) {
+            let (position, index) = (pair[1], batch[pair[1]]);
+            return Err(Error::Repeated { position, index });
+        }
+        let own: Vec<usize> = (0..batch.len())
+            .filter(|&r| self.own.contains(&batch[r]))
+            .collect();
+        let rows: Vec<usize> = own.iter().map(|&r| batch[r]).collect();
+        let values: Vec<f32> = own
+            .iter()
+            .flat_map(|&r| &values[r * k..][..k])
+            .copied()
+            .collect();
+        self.take_over(&rows, &values)
+    }
+
+    /// Whether some predictions are some, for examples that there are.
+    fn check_batch(&self, indices: &[usize], log_probs: &[f32]) -> Result<(), Error> {
         let k = self.classes();
         check_length(
             "log-probabilities",
             indices.len().saturating_mul(k),
             log_probs.len(),
         )?;
-        self.check_indices(indices)?;
+        self.check_range(indices)?;
         for (row, log_p) in log_probs.chunks_exact(k).enumerate() {
             check_row(row, log_p)?;
         }
+        Ok(())
+    }
+
+    /// Predictions for examples that are held here.
+    fn take_over(&mut self, indices: &[usize], log_probs: &[f32]) -> Result<(), Error> {
         self.costs.clear();
         let costs = log_probs.iter().map(|l| (-l).clamp(0.0, COST_CEILING));
         self.costs.extend(costs);
-        Ok(self.engine.replace_rows(indices, &self.costs)?)
+        let first = self.own.start;
+        if first == 0 {
+            return Ok(self.engine.replace_rows(indices, &self.costs)?);
+        }
+        let rows: Vec<usize> = indices.iter().map(|i| i - first).collect();
+        Ok(self.engine.replace_rows(&rows, &self.costs)?)
     }
 
     /// Re-solves the allocation for the share `rho`, starting from the last solution.
@@ -348,16 +429,17 @@ impl LabelAllocator {
         Ok(())
     }
 
-    /// Rows of the allocation Q for examples of the set, at the costs last observed.
+    /// Rows of the allocation Q for examples that are held here, at the costs last observed.
     ///
     /// # Errors
     /// [`Error::Length`] where `out` is not k values per index, [`Error::Index`] for an index out of range.
     pub fn plan_rows(&self, indices: &[usize], out: &mut [f32]) -> Result<(), Error> {
         let k = self.classes();
         check_length("plan rows", indices.len().saturating_mul(k), out.len())?;
-        self.check_range(indices)?;
+        self.check_held(indices)?;
         let (mut costs, mut weights) = (vec![0.0; k], vec![0.0; k]);
-        for (&index, q) in indices.iter().zip(out.chunks_exact_mut(k)) {
+        let rows = indices.iter().map(|index| index - self.own.start);
+        for (index, q) in rows.zip(out.chunks_exact_mut(k)) {
             self.cost_row(index, &mut costs);
             self.plan_row(index, &costs, &mut weights);
             for (q, weight) in q.iter_mut().zip(&weights) {
@@ -367,13 +449,13 @@ impl LabelAllocator {
         Ok(())
     }
 
-    /// The class with the largest share for every example, or `None` where abstaining weighs more than each
+    /// The class with the largest share for every example held here, or `None` where abstaining weighs more than each
     /// class. As γ → ∞ this is the linear programme's allocation.
     #[must_use]
     pub fn hard_labels(&self) -> Vec<Option<usize>> {
         let (classes, slack) = self.engine.scaling().split_at(self.classes());
         let mut costs = vec![0.0; self.classes()];
-        (0..self.examples)
+        (0..self.own.len())
             .map(|index| {
                 if self.engine.row_mass(index) == 0.0 {
                     return None;
@@ -400,7 +482,27 @@ impl LabelAllocator {
         raw.iter().map(|beta| beta - mean).collect()
     }
 
-    /// Costs of an example.
+    /// Shadow prices in nats as of the last solve: what one more place in each class would save, and what the last label costs,
+    /// last. An example takes the class where −log p plus its price is least, and abstains where even that is more than the last.
+    ///
+    /// # Examples
+    /// ```
+    /// use earthmover_ssl::allocation::{Bounds, LabelAllocator};
+    /// // Both examples look like class 0, which may have next to nothing.
+    /// let mut allocator = LabelAllocator::options(2, 2).bounds(Bounds::given(&[0.0, 1.0])?).build()?;
+    /// allocator.observe(&[0, 1], &[0.9f32.ln(), 0.1f32.ln(), 0.9f32.ln(), 0.1f32.ln()])?;
+    /// allocator.allocate(1.0)?;
+    /// let prices = allocator.prices();
+    /// assert!(prices.len() == 3 && prices[0] >= prices[1]);
+    /// # Ok::<(), earthmover_ssl::Error>(())
+    /// ```
+    #[must_use]
+    pub fn prices(&self) -> Vec<f64> {
+        let slack = self.engine.masses().slack_row;
+        prices(self.engine.scaling(), slack, self.gamma())
+    }
+
+    /// Costs of an example, counted from the first that is held here.
     pub(crate) fn cost_row(&self, index: usize, out: &mut [f32]) {
         Cost::<f32>::fill(self.engine.costs(), index..index + 1, out);
     }
@@ -418,7 +520,15 @@ impl LabelAllocator {
     }
 
     fn check_range(&self, indices: &[usize]) -> Result<(), Error> {
-        let wrong = indices.iter().position(|&index| index >= self.examples);
+        self.check_within(indices, 0..self.examples)
+    }
+
+    fn check_held(&self, indices: &[usize]) -> Result<(), Error> {
+        self.check_within(indices, self.own.clone())
+    }
+
+    fn check_within(&self, indices: &[usize], range: Range<usize>) -> Result<(), Error> {
+        let wrong = indices.iter().position(|index| !range.contains(index));
         wrong.map_or(Ok(()), |position| {
             Err(Error::Index {
                 position,
@@ -428,8 +538,8 @@ impl LabelAllocator {
         })
     }
 
-    fn check_indices(&mut self, indices: &[usize]) -> Result<(), Error> {
-        self.check_range(indices)?;
+    /// Whether no example, of those that are all held here, is named twice.
+    fn check_repeats(&mut self, indices: &[usize]) -> Result<(), Error> {
         if self.batch == u32::MAX {
             self.stamps.fill(0);
             self.batch = 0;
@@ -460,7 +570,7 @@ pub(crate) fn rescale(
     }
     let mut sum = (slack[0] - top).exp();
     for weight in out.iter_mut() {
-        *weight = (*weight - top).exp();
+        *weight = (*weight - top).quick_exp();
         sum += *weight;
     }
     out.iter_mut().for_each(|weight| *weight /= sum);
@@ -515,7 +625,7 @@ fn check_row_bounds(row_bounds: Option<&[f64]>, examples: usize) -> Result<(), E
         let value = values[index];
         return Err(Error::Bound { what, index, value });
     }
-    if values.iter().all(|v| *v == 0.0) {
+    if examples > 0 && values.iter().all(|v| *v == 0.0) {
         return Err(Error::NoExamples);
     }
     Ok(())
@@ -539,9 +649,31 @@ pub(crate) fn check_settings(gamma: f64, tolerance: f64) -> Result<(), Error> {
     Ok(())
 }
 
-/// A = Σ a_i.
-fn supply(row_bounds: Option<&[f64]>, examples: usize) -> f64 {
-    row_bounds.map_or(examples as f64, |a| a.iter().sum())
+/// A = Σ a_i, from the first to the last whoever holds them.
+fn supply(
+    shard: Option<&Shard>,
+    row_bounds: Option<&[f64]>,
+    examples: usize,
+) -> Result<f64, Error> {
+    match (row_bounds, shard) {
+        (None, _) => Ok(examples as f64),
+        (Some(a), None) => Ok(a.iter().sum()),
+        (Some(a), Some(shard)) => Ok(shard.team().gather(a)?.iter().flatten().sum()),
+    }
+}
+
+/// The same outcome for all members of a team: one's complaint, in words, is everybody's.
+fn agree(shard: Option<&Shard>, mine: Result<(), Error>) -> Result<(), Error> {
+    let Some(shard) = shard else {
+        return mine;
+    };
+    let word = mine.as_ref().map_err(|error| earthmover::Error::Backend {
+        backend: "team",
+        message: error.to_string(),
+    });
+    let all = shard.agree(word.copied());
+    mine?;
+    Ok(all?)
 }
 
 /// Rejects what is not the logarithm of a number in [0, 1], up to rounding.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The paper uses upper bounds: they forbid a class to swallow the others, yet forgive a prior that is
-//! only roughly right. Where the shares are estimated from m labelled examples of which m_j are of class
+//! only roughly right. Where the shares are estimated from m labeled examples of which m_j are of class
 //! j, the Wilson score interval at z = Φ⁻¹((1 + confidence)/2) is
 //!
 //! ```text
@@ -118,7 +118,7 @@ impl Bounds {
         })
     }
 
-    /// The class shares of the labelled examples as upper bounds.
+    /// The class shares of the labeled examples as upper bounds.
     ///
     /// # Errors
     /// [`Error::NoCounts`] where there are none, [`Error::Classes`] for fewer than two classes.

@@ -7,7 +7,7 @@
 //! θ   = −(f_s + g_s) = −ε ln τ       price of the total: what the last unit of mass costs.
 //! ```
 //!
-//! In the linear programme λ, θ ≥ 0 and an example is labelled j only if C_ij + λ_j is its least and at
+//! In the linear programme λ, θ ≥ 0 and an example is labeled j only if C_ij + λ_j is its least and at
 //! most θ: an example of an unbound class needs p ≥ e^−θ. A price is a number of nats the model's opinion
 //! is discounted by, so it means the same at every γ.
 //!
@@ -93,14 +93,11 @@ impl LabelAllocator {
     #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
         let k = self.classes();
-        let (gamma, masses) = (self.gamma(), self.engine.masses());
-        let scaling = self.engine.scaling();
-        let top = scaling.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let normaliser = top + scaling.iter().map(|s| (s - top).exp()).sum::<f64>().ln();
-        let price = |s: f64| ((normaliser - s - masses.slack_row.ln()) / gamma).max(0.0);
+        let masses = self.engine.masses();
+        let prices = self.prices();
         let classes: Vec<ClassDiagnosis> = (0..k)
             .map(|j| {
-                let price = price(scaling[j]);
+                let price = prices[j];
                 ClassDiagnosis {
                     cap: masses.caps[j],
                     mass: self.engine.sums()[j],
@@ -126,7 +123,7 @@ impl LabelAllocator {
             .max(level(oscillation, OSCILLATION));
         Diagnosis {
             classes,
-            mass_price: price(scaling[k]),
+            mass_price: prices[k],
             forced,
             regret,
             saturation,
@@ -139,7 +136,7 @@ impl LabelAllocator {
     fn overruled(&self) -> (f64, f64) {
         let (mut costs, mut row) = (vec![0.0; self.classes()], vec![0.0; self.classes()]);
         let (mut mass, mut moved, mut regret) = (0.0, 0.0, 0.0);
-        for index in 0..self.examples() {
+        for index in 0..self.held().len() {
             self.cost_row(index, &mut costs);
             self.plan_row(index, &costs, &mut row);
             let least = costs.iter().copied().fold(f32::INFINITY, f32::min);

@@ -17,6 +17,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use earthmover::team::Shard;
 use earthmover::{Checkpoint, Incremental, Marginals, Potentials, Sinkhorn, Slack, Status};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +115,8 @@ pub(crate) struct Engine {
     supply: f64,
     /// γ·g, slack column last.
     scaling: Vec<f64>,
+    /// Column sums of the last solve by Algorithm 1, which keeps none of its own.
+    alternated: Option<Vec<f64>>,
 }
 
 impl Engine {
@@ -127,7 +130,7 @@ impl Engine {
     ) -> Result<Self, earthmover::Error> {
         let curriculum = row_masses.is_some();
         let rows = row_masses.unwrap_or_else(|| vec![1.0; costs.len() / masses.caps.len()]);
-        let marginals = Marginals::with_slack(&rows, &masses.caps, slack(&masses))?;
+        let marginals = marginals(costs.part(), &rows, &masses)?;
         let (epsilon, cap) = (1.0 / settings.gamma, settings.max_iterations);
         // The paper starts from β = 0.
         let scaling = vec![0.0; masses.caps.len() + 1];
@@ -144,6 +147,7 @@ impl Engine {
             supply,
             scaling,
             masses,
+            alternated: None,
         })
     }
 
@@ -199,7 +203,10 @@ impl Engine {
 
     /// Mass given to each class, and the abstained mass last.
     pub(crate) fn sums(&self) -> &[f64] {
-        either!(&self.live, problem => problem.col_sums())
+        match &self.alternated {
+            Some(sums) => sums,
+            None => either!(&self.live, problem => problem.col_sums()),
+        }
     }
 
     /// The indices must be in range and different, the costs finite.
@@ -225,7 +232,7 @@ impl Engine {
     ) -> Result<(), earthmover::Error> {
         let curriculum = row_masses.is_some();
         let rows = row_masses.unwrap_or_else(|| vec![1.0; self.rows().len()]);
-        let marginals = Marginals::with_slack(&rows, &masses.caps, slack(&masses))?;
+        let marginals = marginals(self.costs().part(), &rows, &masses)?;
         either!(&mut self.live, problem => problem.set_marginals(marginals))?;
         (self.curriculum, self.supply, self.masses) = (curriculum, supply, masses);
         Ok(())
@@ -240,7 +247,7 @@ impl Engine {
             problem.set_columns(&masses.caps, slack(&masses))?;
             problem.solve(tolerance)?
         });
-        self.masses = masses;
+        (self.masses, self.alternated) = (masses, None);
         if answer.iterations > 0 {
             self.rescale();
         }
@@ -258,13 +265,11 @@ impl Engine {
             .acceleration(0)
             .tolerance(self.settings.tolerance)
             .max_iterations(self.settings.max_iterations);
-        let start = Potentials {
-            rows: Vec::new(),
-            cols: self.scaling[..k].iter().map(|beta| beta / gamma).collect(),
-            slack_row: 0.0,
-            slack_col: self.scaling[k] / gamma,
-        };
-        let (outcome, found) = either!(&mut self.live, problem => {
+        let start =
+            Potentials::from_columns(self.scaling[..k].iter().map(|beta| beta / gamma).collect())
+                .slack(0.0, self.scaling[k] / gamma);
+        let supply = self.supply;
+        let (outcome, found, sums) = either!(&mut self.live, problem => {
             problem.set_columns(&masses.caps, slack(&masses))?;
             let asked = problem.problem()?;
             let answer = solver.solve_from(&asked, &start)?;
@@ -275,10 +280,12 @@ impl Engine {
                 error: answer.certificate().violation,
                 iterations: answer.iterations(),
             };
-            (outcome, found)
+            let mut sums = answer.plan().col_sums();
+            sums.push(supply - sums.iter().sum::<f64>());
+            (outcome, found, sums)
         });
         either!(&mut self.live, problem => problem.set_potentials(&found))?;
-        self.masses = masses;
+        (self.masses, self.alternated) = (masses, Some(sums));
         self.rescale();
         Ok(outcome)
     }
@@ -290,10 +297,18 @@ impl Engine {
     }
 }
 
-fn slack(masses: &Masses) -> Slack {
-    Slack {
-        row: masses.slack_row,
-        col: masses.slack_col,
-        ..Slack::NONE
+/// Masses of one machine's rows, or of a member's of a team.
+fn marginals(
+    shard: Option<&Shard>,
+    rows: &[f64],
+    masses: &Masses,
+) -> Result<Marginals, earthmover::Error> {
+    match shard {
+        None => Marginals::with_slack(rows, &masses.caps, slack(masses)),
+        Some(shard) => Marginals::with_slack_over(shard, rows, &masses.caps, slack(masses)),
     }
+}
+
+fn slack(masses: &Masses) -> Slack {
+    Slack::new(masses.slack_row, masses.slack_col)
 }

@@ -5,7 +5,7 @@
 //! subject to  0 ≤ Q,   Σ_j Q_ij ≤ 1,   Σ_i Q_ij ≤ 1 + n b_j,   Σ_ij Q_ij ≥ n(ρ − μ₊) − 1,
 //! ```
 //!
-//! μ = 1 − Σ_j b_j. The share ρ of labelled examples grows while training, b keeps any class from swallowing
+//! μ = 1 − Σ_j b_j. The share ρ of labeled examples grows while training, b keeps any class from swallowing
 //! the others; entropic regularisation (strength 1/γ) makes the answer a rescaled softmax, so that k + 1
 //! numbers β label *any* example. Everything here is slices in, slices out, and needs no deep-learning
 //! framework.
@@ -19,6 +19,7 @@ mod engine;
 mod history;
 mod masses;
 mod normal;
+mod prices;
 mod saved;
 mod schedule;
 mod shift;

@@ -12,8 +12,11 @@
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
+use std::ops::Range;
+use std::sync::Arc;
 
 use earthmover::Checkpoint;
+use earthmover::team::{Shard, Team};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::allocator::{COST_CEILING, LabelAllocator, check_shape};
@@ -22,6 +25,7 @@ use super::history::WINDOW;
 use super::storage::{CostStorage, Stored};
 use super::{Bounds, History};
 use crate::Error;
+use crate::fingerprint::Fingerprint;
 
 const MAGIC: [u8; 4] = *b"EMLA";
 const VERSION: u32 = 2;
@@ -38,7 +42,7 @@ struct Lent<'a> {
     potentials: Vec<f64>,
     sums: Vec<f64>,
     reference: Vec<f64>,
-    cut: f64,
+    truncation: f64,
     factor: Vec<f64>,
     recent: Vec<&'a [f64]>,
     storage: CostStorage,
@@ -57,7 +61,7 @@ struct Owned {
     potentials: Vec<f64>,
     sums: Vec<f64>,
     reference: Vec<f64>,
-    cut: f64,
+    truncation: f64,
     factor: Vec<f64>,
     recent: Vec<Vec<f64>>,
     storage: CostStorage,
@@ -71,7 +75,9 @@ impl Owned {
         let broken = |problem: &str| Error::Saved {
             problem: problem.to_owned(),
         };
-        if costs.len() != check_shape(self.examples, k)? {
+        check_shape(self.examples, k)?;
+        let held = costs.part().map_or(self.examples, |part| part.rows().len());
+        if costs.len() != held * k {
             return Err(broken("its parts have different sizes"));
         }
         let history = History::from_parts(k, self.recent)
@@ -85,13 +91,12 @@ impl Owned {
         };
         let (bounds, rows, rho) = (self.bounds, self.row_bounds, self.rho);
         let mut allocator = LabelAllocator::assemble(bounds, rows, settings, rho, costs, history)?;
-        let checkpoint = Checkpoint {
-            potentials: self.potentials,
-            sums: self.sums,
-            reference: self.reference,
-            cut: self.cut,
-            factor: self.factor,
-        };
+        let mut checkpoint = Checkpoint::default();
+        checkpoint.potentials = self.potentials;
+        checkpoint.sums = self.sums;
+        checkpoint.reference = self.reference;
+        checkpoint.truncation = self.truncation;
+        checkpoint.factor = self.factor;
         allocator.engine.resume(&checkpoint)?;
         // What the solver had to mend, no solver has written.
         if allocator.engine.checkpoint() != checkpoint {
@@ -147,7 +152,7 @@ impl LabelAllocator {
             potentials: checkpoint.potentials,
             sums: checkpoint.sums,
             reference: checkpoint.reference,
-            cut: checkpoint.cut,
+            truncation: checkpoint.truncation,
             factor: checkpoint.factor,
             recent: self.history.iter().collect(),
             storage: self.engine.costs().storage(),
@@ -155,7 +160,8 @@ impl LabelAllocator {
         }
     }
 
-    /// Writes the whole state in the compact binary form. Wrap files in a `BufWriter`.
+    /// Writes the whole state in the compact binary form. Wrap files in a `BufWriter`. Members of a team all call it, and each writes the
+    /// same as one machine would: all but one may write to [`std::io::sink`].
     ///
     /// # Errors
     /// [`Error::Io`] where writing fails.
@@ -180,11 +186,15 @@ impl LabelAllocator {
         for count in [state.examples, self.classes(), cap, state.recent.len()] {
             out.put(&(count as u64).to_le_bytes())?;
         }
-        out.put_f64(&[state.gamma, state.tolerance, state.rho, state.cut])?;
+        out.put_f64(&[state.gamma, state.tolerance, state.rho, state.truncation])?;
         out.put_f64(state.bounds.lower())?;
         out.put_f64(state.bounds.upper())?;
+        let costs = self.engine.costs();
         out.put(&[u8::from(state.row_bounds.is_some())])?;
-        out.put_f64(state.row_bounds.unwrap_or_default())?;
+        match (state.row_bounds, costs.part()) {
+            (Some(own), Some(shard)) => out.put_f64(&shard.team().gather(own)?.concat())?,
+            (own, _) => out.put_f64(own.unwrap_or_default())?,
+        }
         out.put_f64(&state.potentials)?;
         for part in [&state.sums, &state.reference, &state.factor] {
             out.put(&[u8::from(!part.is_empty())])?;
@@ -193,7 +203,6 @@ impl LabelAllocator {
         for beta in state.recent {
             out.put_f64(beta)?;
         }
-        let costs = self.engine.costs();
         out.put(&[match costs.storage() {
             CostStorage::Single => 0,
             CostStorage::Half => 1,
@@ -201,14 +210,37 @@ impl LabelAllocator {
         }])?;
         // Single precision holds the other two exactly.
         let mut part = vec![0.0f32; CHUNK];
-        for start in (0..costs.len()).step_by(CHUNK) {
-            let range = start..costs.len().min(start + CHUNK);
+        let mut write = |range: Range<usize>, out: &mut Summed<_>| {
             let part = &mut part[..range.len()];
             costs.read(range, part);
-            let bytes: Vec<u8> = part.iter().flat_map(|c| c.to_le_bytes()).collect();
-            out.put(&bytes)?;
+            out.put_f32(part)
+        };
+        match costs.part() {
+            None => {
+                for start in (0..costs.len()).step_by(CHUNK) {
+                    write(start..costs.len().min(start + CHUNK), &mut out)?;
+                }
+            }
+            Some(shard) => {
+                // One member after the other says what it has.
+                let k = self.classes();
+                let members = shard.team().size();
+                for (rank, rows) in Shard::split(shard.whole(), k, members).iter().enumerate() {
+                    for start in (0..rows.len() * k).step_by(ROUND) {
+                        let range = start..(rows.len() * k).min(start + ROUND);
+                        let mut mine = Vec::new();
+                        if rank == shard.team().rank() {
+                            let mut own = vec![0.0f32; range.len()];
+                            costs.read(range, &mut own);
+                            mine = own.iter().map(|c| f64::from(*c)).collect();
+                        }
+                        let said = shard.team().gather(&mine)?.concat();
+                        out.put_f32(&said.iter().map(|c| *c as f32).collect::<Vec<_>>())?;
+                    }
+                }
+            }
         }
-        let check = out.check;
+        let check = out.check.value();
         out.put(&check.to_le_bytes())?;
         Ok(out.inner.flush()?)
     }
@@ -219,6 +251,18 @@ impl LabelAllocator {
     /// [`Error::Io`] where reading fails or the stream ends early, [`Error::Saved`] for another format, a
     /// damaged stream or values that make no allocator.
     pub fn load(reader: impl Read) -> Result<Self, Error> {
+        Self::load_part(reader, None)
+    }
+
+    /// The same for a member of a team, of any size: each reads all of the stream and keeps its own examples. All members call it.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_over(reader: impl Read, team: Arc<dyn Team>) -> Result<Self, Error> {
+        Self::load_part(reader, Some(team))
+    }
+
+    fn load_part(reader: impl Read, team: Option<Arc<dyn Team>>) -> Result<Self, Error> {
         let broken = |problem: String| Error::Saved { problem };
         let mut source = Summed::new(reader);
         if source.take::<4>()? != MAGIC {
@@ -240,7 +284,11 @@ impl LabelAllocator {
         }
         let numbers = source.take_f64(4)?;
         let (lower, upper) = (source.take_f64(k)?, source.take_f64(k)?);
-        let row_bounds = source.take_optional(examples)?;
+        let shard = team.map(|team| Shard::new(team, examples, k));
+        let own = shard.as_ref().map_or(0..examples, Shard::rows);
+        let row_bounds = source
+            .take_optional(examples)?
+            .map(|a| a[own.clone()].to_vec());
         let potentials = source.take_f64(k + 1)?;
         let sums = source.take_optional(k + 1)?.unwrap_or_default();
         let reference = source.take_optional(k + 1)?.unwrap_or_default();
@@ -255,19 +303,25 @@ impl LabelAllocator {
             [2] => CostStorage::Bfloat,
             [other] => return Err(broken(format!("cost storage {other}"))),
         };
-        let mut costs = Stored::empty(k, storage);
-        while costs.len() < cells {
-            let part = source.take_f32((cells - costs.len()).min(CHUNK))?;
+        let mut costs = Stored::empty(k, storage).part_of(shard);
+        let (mut at, own) = (0, own.start * k..own.end * k);
+        while at < cells {
+            let part = source.take_f32((cells - at).min(CHUNK))?;
             check_costs(&part)?;
-            let start = costs.len();
-            costs.extend(&part);
+            let mut rounded = Stored::empty(k, storage);
+            rounded.extend(&part);
             let mut kept = vec![0.0; part.len()];
-            costs.read(start..costs.len(), &mut kept);
+            rounded.read(0..part.len(), &mut kept);
             if kept != part {
                 return Err(broken("a cost is finer than its storage".to_owned()));
             }
+            let (from, to) = (own.start.max(at), own.end.min(at + part.len()));
+            if from < to {
+                costs.extend(&part[from - at..to - at]);
+            }
+            at += part.len();
         }
-        let check = source.check;
+        let check = source.check.value();
         if u64::from_le_bytes(source.take()?) != check {
             return Err(broken("its check sum does not match".to_owned()));
         }
@@ -279,7 +333,7 @@ impl LabelAllocator {
             tolerance: numbers[1],
             max_iterations,
             rho: numbers[2],
-            cut: numbers[3],
+            truncation: numbers[3],
             potentials,
             sums,
             reference,
@@ -292,27 +346,28 @@ impl LabelAllocator {
     }
 }
 
+/// Values that a member of a team says at a time.
+const ROUND: usize = 1 << 20;
+
 /// Values handled at a time, so that buffers stay small however large the costs are.
 const CHUNK: usize = 1 << 14;
 
 /// A stream that sums what passes through it.
 struct Summed<S> {
     inner: S,
-    check: u64,
+    check: Fingerprint,
 }
 
 impl<S> Summed<S> {
     fn new(inner: S) -> Self {
         Self {
             inner,
-            check: 0xcbf2_9ce4_8422_2325,
+            check: Fingerprint::default(),
         }
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.check = (self.check ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.check.bytes(bytes);
     }
 }
 
@@ -320,6 +375,14 @@ impl<W: Write> Summed<W> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.add(bytes);
         Ok(self.inner.write_all(bytes)?)
+    }
+
+    fn put_f32(&mut self, values: &[f32]) -> Result<(), Error> {
+        for part in values.chunks(CHUNK) {
+            let bytes: Vec<u8> = part.iter().flat_map(|v| v.to_le_bytes()).collect();
+            self.put(&bytes)?;
+        }
+        Ok(())
     }
 
     fn put_f64(&mut self, values: &[f64]) -> Result<(), Error> {

@@ -1,8 +1,8 @@
 //! Class proportions under label shift, from a classifier's confusion matrix.
 //!
-//! Suppose the unlabelled examples have other class shares q than the labelled ones, p, while what a class
-//! looks like is the same (label shift). Let C_ij be the share of held-out *labelled* examples that are
-//! predicted i and are of class j, and μ_i the share of *unlabelled* examples predicted i. Then
+//! Suppose the unlabeled examples have other class shares q than the labeled ones, p, while what a class
+//! looks like is the same (label shift). Let C_ij be the share of held-out *labeled* examples that are
+//! predicted i and are of class j, and μ_i the share of *unlabeled* examples predicted i. Then
 //!
 //! ```text
 //! C w = μ,     w_j = q_j / p_j,     p_j = Σ_i C_ij,
@@ -18,14 +18,14 @@
 
 use crate::Error;
 
-/// Estimates the class shares of unlabelled data from a confusion matrix.
+/// Estimates the class shares of unlabeled data from a confusion matrix.
 ///
 /// # Examples
 /// ```
 /// use earthmover_ssl::allocation::ShiftEstimator;
 /// // 100 held-out examples, rows: predicted class, columns: true class. The classifier errs 1 in 5 times.
 /// let estimator = ShiftEstimator::new(&[40.0, 10.0, 10.0, 40.0], 2)?;
-/// // The unlabelled set is 90% class 0, so 0.9·0.8 + 0.1·0.2 = 74% are predicted 0.
+/// // The unlabeled set is 90% class 0, so 0.9·0.8 + 0.1·0.2 = 74% are predicted 0.
 /// let shift = estimator.estimate(&[740.0, 260.0])?;
 /// assert!((shift.proportions[0] - 0.9).abs() < 1e-12);
 /// # Ok::<(), earthmover_ssl::Error>(())
@@ -41,17 +41,17 @@ pub struct ShiftEstimator {
 /// What [`ShiftEstimator::estimate`] found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shift {
-    /// Class shares q of the unlabelled data: not negative, summing to one.
+    /// Class shares q of the unlabeled data: not negative, summing to one.
     pub proportions: Vec<f64>,
     /// Importance weights w_j = q_j/p_j as solved for, before the shares were taken to the simplex.
     pub weights: Vec<f64>,
-    /// Total variation distance between the labelled and the unlabelled shares.
+    /// Total variation distance between the labeled and the unlabeled shares.
     pub distance: f64,
 }
 
 impl ShiftEstimator {
     /// From a confusion matrix of counts or shares, row-major, one row per *predicted* class and one column
-    /// per *true* class, measured on labelled examples the classifier was not trained on.
+    /// per *true* class, measured on labeled examples the classifier was not trained on.
     ///
     /// # Errors
     /// [`Error::Classes`] for fewer than two classes, [`Error::Length`] for a wrong size, [`Error::Bound`]
@@ -75,7 +75,7 @@ impl ShiftEstimator {
         self
     }
 
-    /// The shares of the unlabelled data given how often each class was predicted on it (counts or shares).
+    /// The shares of the unlabeled data given how often each class was predicted on it (counts or shares).
     ///
     /// # Errors
     /// As [`new`](Self::new) for the counts, [`Error::Option`] for a negative or NaN ridge,
@@ -96,15 +96,12 @@ impl ShiftEstimator {
             self.normal_equations(&mu)
         };
         solve(&mut matrix, &mut weights, k)?;
-        let labelled: Vec<f64> = (0..k)
+        let labeled: Vec<f64> = (0..k)
             .map(|j| self.joint[j..].iter().step_by(k).sum())
             .collect();
-        let mut proportions: Vec<f64> = weights.iter().zip(&labelled).map(|(w, p)| w * p).collect();
+        let mut proportions: Vec<f64> = weights.iter().zip(&labeled).map(|(w, p)| w * p).collect();
         project_to_simplex(&mut proportions);
-        let gaps = proportions
-            .iter()
-            .zip(&labelled)
-            .map(|(q, p)| (q - p).abs());
+        let gaps = proportions.iter().zip(&labeled).map(|(q, p)| (q - p).abs());
         let distance = 0.5 * gaps.sum::<f64>();
         Ok(Shift {
             proportions,

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use clap::Args;
-use earthmover::Status;
+use earthmover::{Progress, Status};
 use serde_json::json;
 
 use super::Failure;
@@ -34,7 +36,7 @@ pub(crate) struct AllocateFlags {
     /// Inverse regularisation: larger is closer to the linear programme
     #[arg(long, default_value_t = 100.0)]
     gamma: f64,
-    /// Error of the class masses, over all mass, at which to stop
+    /// Error of the class masses, over the examples, at which to stop
     #[arg(long, default_value_t = 1e-3)]
     tolerance: f64,
     /// Most sweeps over the matrix
@@ -71,14 +73,28 @@ pub(crate) fn allocate(flags: &AllocateFlags) -> Result<(), Failure> {
         )));
     };
     let names = names(flags.classes.as_deref(), k)?;
+    let counted = flags.bounds.rsplit_once(':').map(|(_, path)| path.into());
+    let read = [
+        Some(&flags.logits),
+        flags.classes.as_ref(),
+        counted.as_ref(),
+    ];
+    let written = [&flags.out, &flags.labels, &flags.table].map(Option::as_ref);
+    keep_apart(
+        &read.into_iter().flatten().collect::<Vec<_>>(),
+        &written.into_iter().flatten().collect::<Vec<_>>(),
+    )?;
+    if are_probabilities(&logits, examples, k) {
+        remark!(
+            "note: the rows of {} are between 0 and 1 and sum to one: probabilities? Give their logarithms",
+            flags.logits.display()
+        );
+    }
     let options = BulkAllocation::options(bounds(&flags.bounds, k)?)
         .rho(flags.rho)
         .gamma(flags.gamma)
         .tolerance(flags.tolerance)
-        .on_progress(|_| match STOP.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
+        .on_progress(watch);
     let options = match flags.max_iterations {
         Some(sweeps) => options.max_iterations(sweeps),
         None => options,
@@ -88,7 +104,12 @@ pub(crate) fn allocate(flags: &AllocateFlags) -> Result<(), Failure> {
     let answer = options.solve(&logits, examples)?;
     let mut totals = answer.empty_totals();
     let mut failed = None;
+    let mut said = Instant::now();
     answer.rows(&logits, 0..examples, |first, shares, labels| {
+        if said.elapsed().as_secs() >= BETWEEN {
+            said = Instant::now();
+            remark!("{:>8}  labels of {first} of {examples} examples", "");
+        }
         if failed.is_none() {
             failed = outputs.rows(first, shares, labels, &names, &answer).err();
         }
@@ -107,12 +128,81 @@ pub(crate) fn allocate(flags: &AllocateFlags) -> Result<(), Failure> {
         Status::Stopped => Err(Failure::Run(
             "stopped: what was written is the allocation so far".to_owned(),
         )),
-        status => Err(Failure::Run(format!(
-            "not converged ({status:?}): the class masses are off by {:.1e} of the whole, not by {:.1e}; what was written is the best found. Try a \
-             larger --tolerance or a smaller --gamma",
-            answer.certificate.violation, flags.tolerance
-        ))),
+        status => {
+            let much = match answer.violation <= flags.tolerance {
+                true => format!(
+                    "a tolerance of {:.1e} is finer than rounding lets anybody tell",
+                    flags.tolerance
+                ),
+                false => format!(
+                    "the class masses are off by {:.1e} of the examples, and {:.1e} was asked for",
+                    answer.violation, flags.tolerance
+                ),
+            };
+            Err(Failure::Run(format!(
+                "not converged ({status:?}): {much}; what was written is the best found. Try a larger --tolerance or a smaller --gamma"
+            )))
+        }
     }
+}
+
+/// Seconds between two lines about a long solve.
+const BETWEEN: u64 = 10;
+
+/// A line now and then, and an ear for Ctrl-C.
+fn watch(progress: &Progress) -> ControlFlow<()> {
+    static STARTED: OnceLock<Instant> = OnceLock::new();
+    static SAID: AtomicU64 = AtomicU64::new(0);
+    let seconds = STARTED.get_or_init(Instant::now).elapsed().as_secs();
+    if seconds >= SAID.load(Ordering::Relaxed) + BETWEEN {
+        SAID.store(seconds, Ordering::Relaxed);
+        remark!(
+            "{seconds:>6} s  sweep {}, off by {:.1e} of all mass",
+            progress.iteration,
+            progress.violation
+        );
+    }
+    match STOP.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// Refuses files that would be written over each other, or over what is read.
+pub(crate) fn keep_apart(read: &[&PathBuf], written: &[&PathBuf]) -> Result<(), Failure> {
+    // A file that is not there yet is known by its folder.
+    let whole = |path: &PathBuf| {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        path.canonicalize().unwrap_or_else(|_| {
+            let name = path.file_name().unwrap_or_default();
+            folder.map_or_else(|_| path.clone(), |f| f.join(name))
+        })
+    };
+    let mut taken: Vec<PathBuf> = read.iter().map(|p| whole(p)).collect();
+    for path in written {
+        let place = whole(path);
+        if taken.contains(&place) {
+            return Err(Failure::Input(format!(
+                "{} would be written over another file of this command",
+                path.display()
+            )));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
+/// Whether the first rows look like probabilities rather than their logarithms.
+fn are_probabilities(logits: &MappedArray, examples: usize, k: usize) -> bool {
+    const LOOKED_AT: usize = 100;
+    let mut rows = vec![0.0f32; LOOKED_AT.min(examples) * k];
+    logits.read(0, &mut rows);
+    !rows.is_empty()
+        && rows.chunks_exact(k).all(|row| {
+            let sum: f32 = row.iter().sum();
+            row.iter().all(|p| (0.0..=1.0).contains(p)) && (sum - 1.0).abs() < 0.01
+        })
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
@@ -202,6 +292,20 @@ struct Outputs {
     soft: Option<(PathBuf, Writer)>,
     numbers: Option<(PathBuf, Writer)>,
     text: Option<(PathBuf, BufWriter<File>)>,
+    _unfinished: Unfinished,
+}
+
+/// Files under other names, removed unless they get their own.
+#[derive(Default)]
+struct Unfinished(Vec<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // What cannot be removed is left behind: the failure that led here is what is told.
+            let _ = std::fs::remove_file(beside(path));
+        }
+    }
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -213,7 +317,9 @@ fn beside(path: &Path) -> PathBuf {
 impl Outputs {
     /// Opens everything first: a folder that is not there is found before the work.
     fn open(flags: &AllocateFlags, n: usize, k: usize) -> Result<Self, Failure> {
-        let array = |path: &PathBuf, kind: &str, shape: &[usize]| {
+        let mut unfinished = Unfinished::default();
+        let mut array = |path: &PathBuf, kind: &str, shape: &[usize]| {
+            unfinished.0.push(path.clone());
             let writer = Writer::create(&beside(path), kind, shape).map_err(io(path))?;
             Ok::<_, Failure>((path.clone(), writer))
         };
@@ -227,6 +333,7 @@ impl Outputs {
             match path.extension().and_then(|e| e.to_str()) {
                 Some("npy") => numbers = Some(array(path, "<i8", &[n])?),
                 Some("csv") => {
+                    unfinished.0.push(path.clone());
                     let mut file = BufWriter::new(File::create(beside(path)).map_err(io(path))?);
                     writeln!(file, "example,label,weight,probability,price").map_err(io(path))?;
                     text = Some((path.clone(), file));
@@ -243,6 +350,7 @@ impl Outputs {
             soft,
             numbers,
             text,
+            _unfinished: unfinished,
         })
     }
 
@@ -280,6 +388,7 @@ impl Outputs {
         Ok(())
     }
 
+    /// Each is whole or gone, whatever happens to the next.
     fn finish(self) -> Result<(), Failure> {
         let settle = |path: &Path| std::fs::rename(beside(path), path).map_err(io(path));
         for (path, writer) in [self.soft, self.numbers].into_iter().flatten() {
@@ -374,11 +483,16 @@ fn tell(answer: &BulkAllocation, names: &[String], totals: &[ClassTotals]) {
         answer.seconds
     );
     say!(
+        "a label costs −log p and its class's price, and an example abstains where that is more than {:.4} nats (p below {:.2e} where the price is 0)",
+        answer.mass_price(),
+        (-answer.mass_price()).exp()
+    );
+    say!(
         "certificate: no allocation within these bounds costs less than {:.6} nats an example, the one next to this costs {:.6}; \
-         class masses are off by {:.1e} of the whole ({:?})",
+         class masses are off by {:.1e} of the examples ({:?})",
         c.dual / n,
         c.primal / n,
-        c.violation,
+        answer.violation,
         answer.status
     );
     let class = |(name, t): (&String, &ClassTotals)| json!({"class": name, "mass": t.mass, "cap": t.cap, "price": t.price, "labeled": t.labeled, "abstained": t.abstained});
@@ -388,6 +502,8 @@ fn tell(answer: &BulkAllocation, names: &[String], totals: &[ClassTotals]) {
         "labeled": labeled,
         "sweeps": answer.iterations,
         "seconds": answer.seconds,
+        "violation": answer.violation,
+        "mass_price": answer.mass_price(),
         "certificate": {"dual": c.dual, "primal": c.primal, "objective": c.objective, "violation": c.violation, "mass": c.mass},
         "classes": names.iter().zip(totals).map(class).collect::<Vec<_>>(),
     }));

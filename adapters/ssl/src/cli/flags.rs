@@ -220,7 +220,7 @@ pub(crate) struct Changes {
     /// SLA: error at which a solve stops, over the mass
     #[arg(long)]
     pub(crate) tolerance: Option<f64>,
-    /// SLA: linear, constant:1, truncated:0.8 or cosine:0:1
+    /// SLA: linear, constant:1, truncated:0.8, cosine:0:1 or piecewise:0:1:0.5:1:1:0.85 (knots of progress and share)
     #[arg(long)]
     pub(crate) schedule: Option<String>,
     /// SLA: none, empirical, wilson:0.8, known or shares 0.1,0.2,…
@@ -627,7 +627,7 @@ pub(crate) fn folder_name(s: &Settings) -> String {
     let mut name = name.trim_matches('-').to_owned();
     // Bounds of a hundred classes would be longer than names may be.
     if name.len() > 100 {
-        let sum = crate::data::Fingerprint::of(title.as_bytes());
+        let sum = crate::fingerprint::Fingerprint::of(title.as_bytes()).finish();
         name = format!("{}-{}", &name[..80], &sum[..8]);
     }
     format!("{name}-seed{}", s.seed)

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use super::allocate::quoted;
-use super::output::{emit, say};
+use super::allocate::{keep_apart, quoted};
+use super::output::{emit, say, speak_json};
 use crate::data::npy::Writer;
 use crate::data::{Part, Samples, Shape, UNLABELED, arrays, csv, folder};
 use crate::trainer::{
@@ -27,6 +27,9 @@ pub(crate) struct PredictFlags {
     /// cpu, cuda:0, metal or auto
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// One JSON object in place of text
+    #[arg(long)]
+    json: bool,
 }
 
 /// Flags of `labels`.
@@ -43,6 +46,9 @@ pub(crate) struct LabelFlags {
     /// cpu, cuda:0, metal or auto
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// One JSON object in place of text
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -132,11 +138,15 @@ fn write_array(
 
 /// Says what a network makes of new examples.
 pub(crate) fn predict(flags: &PredictFlags) -> Result<(), Failure> {
+    if flags.json {
+        speak_json();
+    }
     let output = flags
         .output
         .clone()
         .unwrap_or_else(|| flags.run.join("predictions.csv"));
     let format = format_of(&output)?;
+    keep_apart(&[&flags.input], &[&output])?;
     let network = Network::open(&flags.run, &flags.device)?;
     let part = read(&flags.input, &network)?;
     let classes = &network.card().classes;
@@ -185,12 +195,22 @@ pub(crate) fn predict(flags: &PredictFlags) -> Result<(), Failure> {
         say!("{count:>8}  {class}");
     }
     say!("wrote {} ({} examples)", output.display(), part.len());
-    emit(&serde_json::json!({"event": "predictions", "file": output, "examples": part.len()}));
+    let counted: serde_json::Map<String, serde_json::Value> = classes
+        .iter()
+        .zip(&counts)
+        .map(|(class, count)| (class.clone(), (*count).into()))
+        .collect();
+    emit(
+        &serde_json::json!({"event": "predictions", "file": output, "examples": part.len(), "classes": counted}),
+    );
     Ok(())
 }
 
 /// Says what a run makes of the examples it learned from.
 pub(crate) fn labels(flags: &LabelFlags) -> Result<(), Failure> {
+    if flags.json {
+        speak_json();
+    }
     let output = flags
         .output
         .clone()
@@ -207,7 +227,11 @@ pub(crate) fn labels(flags: &LabelFlags) -> Result<(), Failure> {
     if let Some(data) = &flags.data {
         settings.data.clone_from(data);
     }
-    let dataset = subset(&settings)?;
+    let is_lost = !settings.data.as_os_str().is_empty() && !settings.data.exists();
+    let dataset = subset(&settings).map_err(|e| match is_lost {
+        true => Failure::Input(format!("{e} Say where the run's data are now with --data.")),
+        false => e.into(),
+    })?;
     let records = run_labels(&flags.run, &dataset, &flags.device)?;
     match format {
         Format::Csv => {
@@ -248,7 +272,14 @@ pub(crate) fn labels(flags: &LabelFlags) -> Result<(), Failure> {
     );
     tell_accuracy(&records, &dataset.train);
     say!("wrote {}", output.display());
-    emit(&serde_json::json!({"event": "labels", "file": output, "examples": records.len()}));
+    emit(&serde_json::json!({
+        "event": "labels",
+        "file": output,
+        "examples": records.len(),
+        "given": count(Origin::Given),
+        "allocated": count(Origin::Allocated),
+        "abstained": count(Origin::Abstained),
+    }));
     Ok(())
 }
 

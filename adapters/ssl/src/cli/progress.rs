@@ -10,6 +10,8 @@ use super::output::{emit, is_json, say};
 /// Shows a run.
 pub(crate) struct Bar {
     title: String,
+    /// Steps between lines where nothing is evaluated.
+    every: Option<u64>,
     bar: ProgressBar,
     accuracy: Option<f64>,
     last: Option<StepRecord>,
@@ -17,7 +19,8 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    pub(crate) fn new(title: &str, done: u64, steps: u64) -> Self {
+    /// `every` so many steps a line says how it goes, where there is nothing to evaluate and no terminal for a bar.
+    pub(crate) fn new(title: &str, done: u64, steps: u64, every: Option<u64>) -> Self {
         let bar = match is_json() {
             true => ProgressBar::hidden(),
             false => ProgressBar::new(steps),
@@ -31,6 +34,7 @@ impl Bar {
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
             title: title.trim_end().to_owned(),
+            every,
             bar,
             accuracy: None,
             last: None,
@@ -41,6 +45,16 @@ impl Bar {
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// What a step tells in a line.
+fn since(r: &StepRecord) -> String {
+    format!(
+        ", loss {:.3} + {:.3}, allocated {:.0}%",
+        r.labeled_loss,
+        r.unlabeled_loss,
+        100.0 * r.allocated
+    )
 }
 
 impl Watch for Bar {
@@ -62,6 +76,11 @@ impl Watch for Bar {
             100.0 * r.allocated
         ));
         self.bar.set_position(r.step + 1);
+        let is_due = |every: u64| (r.step + 1).is_multiple_of(every.max(1));
+        if self.bar.is_hidden() && self.every.is_some_and(is_due) {
+            say!("{}: step {}{}", self.title, r.step + 1, since(r));
+            emit(&serde_json::json!({"event": "step", "run": self.title, "record": r}));
+        }
     }
 
     /// A line for those who see no bar.
@@ -71,14 +90,7 @@ impl Watch for Bar {
             return;
         }
         let (on, error) = (evaluation.on.name(), 100.0 * evaluation.error());
-        let since = self.last.map_or(String::new(), |r| {
-            format!(
-                ", loss {:.3} + {:.3}, allocated {:.0}%",
-                r.labeled_loss,
-                r.unlabeled_loss,
-                100.0 * r.allocated
-            )
-        });
+        let since = self.last.as_ref().map_or(String::new(), since);
         say!(
             "{}: step {}, {on} error {error:.2}%{since}",
             self.title,

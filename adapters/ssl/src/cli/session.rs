@@ -258,7 +258,9 @@ pub(crate) fn one(
         remark!("note: {}: {text}", name.trim_end());
     }
     let started = Instant::now();
-    let mut bar = Bar::new(name, trainer.steps_done(), settings.steps);
+    let is_judged = trainer.card().test + trainer.card().validation > 0;
+    let every = (!is_judged).then_some(settings.evaluate_every);
+    let mut bar = Bar::new(name, trainer.steps_done(), settings.steps, every);
     let ending = trainer.run(&STOP, &mut bar);
     bar.finish();
     match ending? {

@@ -150,7 +150,7 @@ fn without_gaps(labels: Vec<u32>, path: &Path) -> Result<Vec<u32>, DataError> {
 pub fn read(x: &Path, y: &Path) -> Result<Part, DataError> {
     let labels = labels(npy::read(y)?, y)?;
     let (shape, samples) = examples(x)?;
-    Part::new(shape, samples, labels, y)
+    Part::new(shape, samples, labels, x)
 }
 
 /// Examples without labels.

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::apportion::apportion;
 use super::error::DataError;
-use super::files::Fingerprint;
 use super::stored::{ImageFiles, ImageMap};
+use crate::fingerprint::Fingerprint;
 use crate::rng::Rng;
 
 /// In place of the label of an example that has none.
@@ -523,6 +523,8 @@ pub struct Dataset {
     pub source: String,
     /// Under which terms.
     pub licence: String,
+    /// What a reader should know about how it was read.
+    pub notes: Vec<String>,
 }
 
 impl Dataset {
@@ -585,6 +587,7 @@ impl Dataset {
             normalisation,
             source: String::new(),
             licence: String::new(),
+            notes: Vec::new(),
         })
     }
 

@@ -12,6 +12,7 @@
 //! the set is grey when every image is. Without a size all images must have the same; with one they are scaled or cropped to
 //! it. A set that would not fit into memory stays on the disk and is decoded by the batch.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -246,10 +247,7 @@ fn read_part(
         });
     };
     let first = decode(first, size)?;
-    let names = files.iter().map(|(path, _)| {
-        let below = path.strip_prefix(root).unwrap_or(path);
-        below.to_string_lossy().replace('\\', "/")
-    });
+    let names = files.iter().map(|(path, _)| name_below(root, path));
     let names: Vec<String> = names.collect();
     let labels: Vec<u32> = files.iter().map(|&(_, label)| label).collect();
     let on_disk = match keep {
@@ -382,7 +380,49 @@ pub fn load_kept(root: &Path, size: Size, keep: Keep) -> Result<Dataset, DataErr
             Dataset::new("folder", part, none, classes, root)?
         }
     };
+    let notes = passed_over(root, &set)?.into_iter().collect();
+    let set = Dataset { notes, ..set };
     Ok(set.with_source("images of the user", "the user's own"))
+}
+
+/// Every file below a folder that is not hidden.
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), DataError> {
+    found.extend(entries(folder, Path::is_file)?);
+    for below in entries(folder, Path::is_dir)? {
+        files_below(&below, found)?;
+    }
+    Ok(())
+}
+
+/// Says which files are no part of the set: pictures of other formats, or deeper than anybody looks.
+fn passed_over(root: &Path, set: &Dataset) -> Result<Option<String>, DataError> {
+    const NAMED: usize = 5;
+    let names = |part: &Part| -> Vec<String> { (0..part.len()).map(|i| part.name(i)).collect() };
+    let used: HashSet<String> = [names(&set.train), names(&set.test)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut all = Vec::new();
+    files_below(root, &mut all)?;
+    let names = all.iter().map(|path| name_below(root, path));
+    let left: Vec<String> = names
+        .filter(|name| name != LIST && !used.contains(name))
+        .collect();
+    if left.is_empty() {
+        return Ok(None);
+    }
+    let more = if left.len() > NAMED { ", …" } else { "" };
+    Ok(Some(format!(
+        "{} files are not used (images are .png, .jpg or .jpeg directly in the folder of their class): {}{more}",
+        left.len(),
+        left[..left.len().min(NAMED)].join(", ")
+    )))
+}
+
+/// What an image is called: its place below `root`.
+fn name_below(root: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    below.to_string_lossy().replace('\\', "/")
 }
 
 /// Images below `root` with the labels of a list.
@@ -392,7 +432,7 @@ fn from_list(root: &Path, size: Size, keep: Keep) -> Result<Dataset, DataError> 
     let mut classes: Vec<String> = rows.iter().map(|(_, class)| class.clone()).collect();
     classes.sort();
     classes.dedup();
-    let mut labels = std::collections::HashMap::new();
+    let mut labels = HashMap::new();
     for (file, class) in &rows {
         let label = classes.binary_search(class).unwrap_or(0) as u32;
         if labels

@@ -37,8 +37,6 @@ pub mod svhn;
 pub use catalogue::{Kind, LoadOptions};
 pub use dataset::{Dataset, Normalisation, Part, Samples, Shape, UNLABELED};
 pub use error::DataError;
-#[cfg(feature = "train")]
-pub(crate) use files::Fingerprint;
 pub use long_tail::LongTail;
 pub use sampler::Sampler;
 pub use split::{LabeledSplit, Split, SplitError, SplitMode};

@@ -320,7 +320,8 @@ impl MappedArray {
             "u1" => Element::Byte,
             other => {
                 let expected = "f2, f4 or f8 numbers (u1 for images)";
-                return Err(DataError::corrupt(path, expected, other, HINT));
+                let hint = "Write it with numpy.save(path, array.astype('float32')).";
+                return Err(DataError::corrupt(path, expected, other, hint));
             }
         };
         if layout.fortran || layout.big_endian {

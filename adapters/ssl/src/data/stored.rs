@@ -11,8 +11,8 @@ use memmap2::Mmap;
 
 use super::dataset::Shape;
 use super::error::DataError;
-use super::files::Fingerprint;
 use super::folder::{Size, decode, pixels, shape_of};
+use crate::fingerprint::Fingerprint;
 
 /// Image files and how they are decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]

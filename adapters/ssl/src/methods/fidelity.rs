@@ -9,7 +9,7 @@
 //!
 //! and the plan Q_γ is judged beside it: its own cost ⟨C, Q_γ⟩, which may lie on either side of L because its column sums
 //! are off by the tolerance; the cost U ≥ L of the feasible plan next to it; the lower bound D ≤ L its potentials
-//! prove; and the share of the examples labelled in the programme that get the same class from argmax Q_γ. Examples that
+//! prove; and the share of the examples labeled in the programme that get the same class from argmax Q_γ. Examples that
 //! no batch has held yet cost log k in every class: their labels are a matter of taste and are not counted.
 //!
 //! Nothing here changes the allocator: it is read, and what is solved is solved on the side.
@@ -93,14 +93,10 @@ pub(super) fn compare(
     step: u64,
     gammas: &[f64],
 ) -> Result<Vec<Fidelity>, Error> {
-    let (n, k) = (allocator.examples(), allocator.classes());
+    let (n, k) = (allocator.held().len(), allocator.classes());
     let costs: Vec<f64> = allocator.costs().iter().map(|c| f64::from(*c)).collect();
     let masses = allocator.engine.masses();
-    let slack = Slack {
-        row: masses.slack_row,
-        col: masses.slack_col,
-        ..Slack::NONE
-    };
+    let slack = Slack::new(masses.slack_row, masses.slack_col);
     let rows = match allocator.engine.row_masses() {
         Some(rows) => rows.to_vec(),
         None => vec![1.0; n],
@@ -115,7 +111,7 @@ pub(super) fn compare(
     for (label, row) in labels.iter_mut().zip(costs.chunks_exact(k)) {
         *label = label.filter(|_| row.iter().any(|c| *c != row[0]));
     }
-    let labelled = labels.iter().flatten().count();
+    let labeled = labels.iter().flatten().count();
     let judge = |gamma: f64, source, solution: &Solution<'_, f64, Dense<'_, f64>>| {
         let certificate = solution.certificate();
         let given = solution.plan().argmax();
@@ -136,19 +132,15 @@ pub(super) fn compare(
             upper: certificate.primal,
             lower: certificate.dual,
             violation: certificate.violation,
-            agreement: (labelled > 0).then(|| same.count() as f64 / labelled as f64),
+            agreement: (labeled > 0).then(|| same.count() as f64 / labeled as f64),
             exact_seconds,
         }
     };
 
     let gamma = allocator.gamma();
     let scaling = allocator.engine.scaling();
-    let used = Potentials {
-        rows: Vec::new(),
-        cols: scaling[..k].iter().map(|beta| beta / gamma).collect(),
-        slack_row: 0.0,
-        slack_col: scaling[k] / gamma,
-    };
+    let used = Potentials::from_columns(scaling[..k].iter().map(|beta| beta / gamma).collect())
+        .slack(0.0, scaling[k] / gamma);
     // No iteration: the plan of these potentials as they are.
     let own = Sinkhorn::new(1.0 / gamma)
         .max_iterations(0)

@@ -141,6 +141,8 @@ pub struct Insight {
     pub allocated: Option<f64>,
     /// Dual variables β of the classes, abstention last, where there are any.
     pub scaling: Option<Vec<f64>>,
+    /// Shadow prices in nats: of a place in each class, and of a label last, where there are any.
+    pub prices: Option<Vec<f64>>,
     /// Mass of each class as a share of the examples, where the method knows it for all of them.
     pub shares: Option<Vec<f64>>,
     /// Iterations of the last solve.

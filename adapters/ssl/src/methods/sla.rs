@@ -83,6 +83,7 @@ impl Method for Sla {
         Insight {
             allocated: Some(last.map_or(0.0, |r| r.allocated)),
             scaling: Some(self.allocator.scaling()),
+            prices: Some(self.allocator.prices()),
             shares: last.map(|r| r.mass.iter().map(|m| m / n).collect()),
             iterations: last.map_or(0, |r| r.iterations),
             seconds: self.seconds,

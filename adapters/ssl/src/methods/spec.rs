@@ -308,12 +308,16 @@ fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
-/// A schedule as written: `linear`, `constant:1`, `truncated:0.8`, `cosine:0:1`.
+/// A schedule as written: `linear`, `constant:1`, `truncated:0.8`, `cosine:0:1`, or `piecewise:0:1:0.5:1:1:0.85`, knots of a fraction of
+/// training and a share each: here everything for the first half, then ever more abstention.
 fn schedule(text: &str) -> Result<Schedule, String> {
     let mut parts = text.split(':');
     let kind = parts.next().unwrap_or_default();
-    let wrong =
-        || format!("unknown schedule `{text}`: linear, constant:1, truncated:0.8 or cosine:0:1");
+    let wrong = || {
+        format!(
+            "unknown schedule `{text}`: linear, constant:1, truncated:0.8, cosine:0:1 or piecewise:0:1:0.5:1:1:0.85 (knots of progress and share)"
+        )
+    };
     let numbers: Vec<f64> = parts
         .map(|p| p.parse().map_err(|_| wrong()))
         .collect::<Result<_, _>>()?;
@@ -322,6 +326,10 @@ fn schedule(text: &str) -> Result<Schedule, String> {
         ("constant", [rho]) => Schedule::constant(*rho).map_err(|e| e.to_string()),
         ("truncated", [cap]) => Schedule::truncated(*cap).map_err(|e| e.to_string()),
         ("cosine", [from, to]) => Schedule::cosine(*from, *to).map_err(|e| e.to_string()),
+        ("piecewise", knots) if !knots.is_empty() && knots.len().is_multiple_of(2) => {
+            let knots = knots.chunks_exact(2).map(|k| (k[0], k[1])).collect();
+            Schedule::piecewise(knots).map_err(|e| e.to_string())
+        }
         _ => Err(wrong()),
     }
 }
@@ -633,6 +641,8 @@ mod tests {
             "sla schedule=truncated:0.8",
             "sla schedule=cosine:0:0.8",
             "sla schedule=constant:1",
+            "sla schedule=piecewise:0:1:0.5:1:1:0.85",
+            "sla schedule=piecewise:0:1:1:0.85",
             "sla solver=sinkhorn",
             "sla bounds=known",
             "pseudo-label",

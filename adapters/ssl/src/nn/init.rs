@@ -3,6 +3,7 @@
 //! Every tensor is drawn from its own stream, keyed by the seed and its name: adding a layer to a
 //! network does not move the initial weights of the others.
 
+use crate::fingerprint::Fingerprint;
 use crate::rng::Rng;
 
 /// How a tensor starts out.
@@ -60,8 +61,5 @@ impl Init {
 
 /// The stream of a name: FNV-1a of its bytes, the same on every machine.
 fn stream(seed: u64, name: &str) -> Rng {
-    let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3)
-    });
-    Rng::new(seed).fork(hash)
+    Rng::new(seed).fork(Fingerprint::of(name.as_bytes()).value())
 }

@@ -2,7 +2,7 @@
 
 use super::axis::Scale;
 use super::chart::{Chart, Curve};
-use super::series::Series;
+use super::series::{Series, label_accuracy};
 use crate::trainer::{ClassRecord, Judged, Recorded};
 
 /// Allocated share, test error, one against the other; accuracy of the labels; the two losses.
@@ -62,10 +62,7 @@ pub(super) fn charts(series: &[Series<'_>]) -> Vec<Chart> {
             "step",
             "allocated mass on the true class",
             Scale::Linear,
-            unlabeled
-                .iter()
-                .map(|g| g.steps(|r| r.label_accuracy))
-                .collect(),
+            unlabeled.iter().map(|g| g.steps(label_accuracy)).collect(),
         ),
         chart(
             "Labeled loss",
@@ -99,10 +96,13 @@ fn chosen(records: &[ClassRecord], k: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..k).collect();
     if k > 12 {
         let reach = |j: usize| {
-            let beta = records
-                .iter()
-                .filter_map(|r| r.scaling.as_ref()?.get(j).copied());
-            beta.map(f64::abs).fold(0.0, f64::max)
+            // β where there is one, else the share.
+            let value = |r: &ClassRecord| match &r.scaling {
+                Some(beta) => beta.get(j).copied(),
+                None => r.shares.get(j).copied(),
+            };
+            let values = records.iter().filter_map(value);
+            values.map(f64::abs).fold(0.0, f64::max)
         };
         all.sort_by(|&a, &b| reach(b).total_cmp(&reach(a)));
         all.truncate(10);

@@ -136,7 +136,7 @@ pub(super) fn section(s: &mut String, series: &Series<'_>) {
         s,
         "<h2>Linear programme: {}, seed {}</h2><p class=\"note\">Every so often the exact linear programme was solved \
          on the costs, bounds and share of that moment. The gap is what the entropic plan, made feasible, costs above \
-         the optimum; agreement is the share of the examples labelled by the programme that get the same class from the \
+         the optimum; agreement is the share of the examples labeled by the programme that get the same class from the \
          plan; where the plan would rather abstain than give any one class, as it does at small γ, that is another answer.</p><div class=\"grid\">",
         escape(&series.name),
         run.settings.seed

@@ -160,10 +160,16 @@ fn scaling(s: &mut String, series: &Series<'_>) {
     }
     s.push_str("</div>");
     let (shown, k) = classes.shown;
+    let has_beta = run.classes.iter().any(|c| c.scaling.is_some());
     if shown < k {
         let _ = write!(
             s,
-            "<p class=\"note\">{shown} of {k} classes are shown: those whose β moved most.</p>"
+            "<p class=\"note\">{shown} of {k} classes are shown: those {}.</p>",
+            if has_beta {
+                "whose β moved most"
+            } else {
+                "with the largest shares"
+            }
         );
     }
 }

@@ -79,6 +79,34 @@ pub(super) fn group(runs: &[Recorded]) -> Vec<Series<'_>> {
     groups.into_iter().map(|(_, series)| series).collect()
 }
 
+/// Share of the allocated mass on the true classes; nobody knows it where nothing was allocated.
+pub(super) fn label_accuracy(r: &StepRecord) -> f64 {
+    match r.allocated > 0.0 {
+        true => r.label_accuracy,
+        false => f64::NAN,
+    }
+}
+
+/// A quantity of the steps, averaged over stretches that depend on where a run is to end, not on how far it has got: those of an
+/// unfinished run lie where those of its fellows do.
+fn stretches(
+    steps: &[StepRecord],
+    end: u64,
+    value: &impl Fn(&StepRecord) -> f64,
+) -> Vec<(f64, f64)> {
+    let size = (end as usize).div_ceil(POINTS).max(1);
+    let mean = |part: &[StepRecord]| {
+        // The accuracy of labels is not known where no true class is.
+        let known: Vec<f64> = part.iter().map(value).filter(|v| !v.is_nan()).collect();
+        let middle = part[part.len() / 2].step as f64;
+        match known.len() {
+            0 => (middle, f64::NAN),
+            n => (middle, known.iter().sum::<f64>() / n as f64),
+        }
+    };
+    steps.chunks(size).map(mean).collect()
+}
+
 impl Series<'_> {
     /// Names of the classes, where the runs say.
     pub(super) fn class_names(&self) -> &[String] {
@@ -88,21 +116,7 @@ impl Series<'_> {
 
     /// A quantity of the steps, averaged over stretches of steps and over the runs.
     pub(super) fn steps(&self, value: impl Fn(&StepRecord) -> f64) -> Curve {
-        let stretch = |run: &Recorded| -> Vec<(f64, f64)> {
-            let size = run.steps.len().div_ceil(POINTS).max(1);
-            run.steps
-                .chunks(size)
-                .map(|part| {
-                    // The accuracy of labels is not known where no true class is.
-                    let known: Vec<f64> = part.iter().map(&value).filter(|v| !v.is_nan()).collect();
-                    let middle = part[part.len() / 2].step as f64;
-                    match known.len() {
-                        0 => (middle, f64::NAN),
-                        n => (middle, known.iter().sum::<f64>() / n as f64),
-                    }
-                })
-                .collect()
-        };
+        let stretch = |run: &Recorded| stretches(&run.steps, run.settings.steps, &value);
         self.over_runs(stretch)
     }
 
@@ -145,12 +159,40 @@ impl Series<'_> {
         for (index, &(x, _)) in longest.into_iter().flatten().enumerate() {
             // Interrupted runs take part as far as they go.
             let values = all.iter().filter_map(|p| p.get(index)).map(|p| p.1);
-            let (mean, deviation) = mean_and_deviation(&values.collect::<Vec<_>>());
+            let known: Vec<f64> = values.filter(|v| !v.is_nan()).collect();
+            let (mean, deviation) = match known.is_empty() {
+                true => (f64::NAN, 0.0),
+                false => mean_and_deviation(&known),
+            };
             curve.points.push((x, mean));
-            if all.len() > 1 {
+            if all.len() > 1 && !known.is_empty() {
                 curve.band.push((x, mean - deviation, mean + deviation));
             }
         }
         curve
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_run_is_averaged_over_the_steps_of_its_fellows() {
+        let record = |step: u64| StepRecord {
+            step,
+            rate: 0.0,
+            labeled_loss: step as f64,
+            unlabeled_loss: 0.0,
+            allocated: 0.0,
+            label_accuracy: 0.0,
+            iterations: 0,
+            allocation_seconds: 0.0,
+            seconds: 0.0,
+        };
+        let all: Vec<StepRecord> = (0..3000).map(record).collect();
+        let whole = stretches(&all, 3000, &|r| r.labeled_loss);
+        let part = stretches(&all[..1300], 3000, &|r| r.labeled_loss);
+        assert_eq!(part, whole[..100]);
     }
 }

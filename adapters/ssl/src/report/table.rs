@@ -1,6 +1,6 @@
 //! Mean ± standard deviation of the final test error, as the paper's tables have it.
 
-use super::series::group;
+use super::series::{group, label_accuracy};
 use crate::trainer::Recorded;
 
 /// Mean and sample standard deviation (n − 1); zero deviation for fewer than two numbers.
@@ -75,7 +75,7 @@ pub fn compare(runs: &[Recorded]) -> Vec<Row> {
                     true => f64::NAN,
                     false => mean(
                         done.iter()
-                            .map(|r| 100.0 * tail(r, &|s| s.label_accuracy))
+                            .map(|r| 100.0 * tail(r, &label_accuracy))
                             .collect(),
                     ),
                 },

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::error::TrainError;
 use super::folder::{CHECKPOINTS, read_json, write_json, write_whole};
 use super::settings::Settings;
-use crate::data::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::nn::{Tensors, load_tensors, tensor_bytes};
 
 const VERSION: u32 = 1;
@@ -53,7 +53,7 @@ impl State {
             own: String::new(),
             ..self.clone()
         };
-        Ok(Fingerprint::of(&serde_json::to_vec(&bare)?))
+        Ok(Fingerprint::of(&serde_json::to_vec(&bare)?).finish())
     }
 }
 
@@ -108,7 +108,7 @@ impl Checkpoint {
             files.push(Sum {
                 name: name.to_owned(),
                 bytes: bytes.len() as u64,
-                fnv1a: Fingerprint::of(bytes),
+                fnv1a: Fingerprint::of(bytes).finish(),
             });
         }
         let mut state = State {
@@ -187,7 +187,7 @@ impl Checkpoint {
                 }
                 _ => TrainError::io(&file)(e),
             })?;
-            let found = Fingerprint::of(&bytes);
+            let found = Fingerprint::of(&bytes).finish();
             if bytes.len() as u64 != sum.bytes || found != sum.fnv1a {
                 let problem = format!(
                     "expected {} bytes with sum {}, found {} with {found}",

@@ -103,7 +103,12 @@ impl RunFolder {
     pub(crate) fn resume(path: &Path, step: u64, settings: &Settings) -> Result<Self, TrainError> {
         let lock = lock(path)?;
         write_json(&path.join(SETTINGS), settings)?;
-        cut(&path.join(STEPS), |line| {
+        let steps = path.join(STEPS);
+        if !steps.exists() {
+            // A log that is lost is no reason to lose the weights.
+            write_whole(&steps, format!("{HEADER}\n").as_bytes())?;
+        }
+        cut(&steps, |line| {
             let first = line.split(',').next().unwrap_or_default();
             first == "step" || first.parse::<u64>().is_ok_and(|s| s < step)
         })?;
@@ -173,6 +178,12 @@ impl RunFolder {
         line(&mut self.evaluations, evaluation, &path)?;
         self.events.evaluation(evaluation)?;
         self.flush()
+    }
+
+    /// An evaluation that is in the log already, for readers of event files: they forget what was said of the step that a run
+    /// goes on from.
+    pub(crate) fn repeat(&mut self, evaluation: &Evaluation) -> Result<(), TrainError> {
+        self.events.evaluation(evaluation)
     }
 
     /// The averaged weights and how to use them.
@@ -409,7 +420,10 @@ fn remove(file: &Path) -> Result<(), TrainError> {
 
 /// The whole lines of a log: of a run that goes on, the last may be half written.
 fn whole_lines(path: &Path) -> Result<String, TrainError> {
-    let mut text = fs::read_to_string(path).map_err(TrainError::io(path))?;
+    let mut text = fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => TrainError::damaged(path, "it is missing"),
+        _ => TrainError::io(path)(e),
+    })?;
     text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
     Ok(text)
 }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use candle_core::Device;
+use candle_core::{Device, DeviceLocation};
 
 pub use card::{DataCard, ModelCard};
 pub use error::TrainError;
@@ -121,11 +121,10 @@ fn network(settings: &Settings, dataset: &Dataset) -> Result<Box<dyn Classifier>
     let device = open(settings)?;
     let seed = Stream::Weights.seed(settings.seed);
     let (shape, classes) = (dataset.shape(), dataset.classes.len());
-    let model = settings.model.build(shape, classes, seed, &device)?;
     if device.is_cpu() {
-        memory::check(settings, shape, model.parameter_count())?;
+        memory::check(settings, shape, settings.model.parameters(shape, classes))?;
     }
-    Ok(model)
+    Ok(settings.model.build(shape, classes, seed, &device)?)
 }
 
 impl Trainer {
@@ -273,6 +272,11 @@ impl Trainer {
             trainer.better(evaluation);
         }
         trainer.last = evaluations.into_iter().next_back();
+        if let (Some(folder), Some(last)) = (&mut trainer.folder, &trainer.last)
+            && last.step == checkpoint.step
+        {
+            folder.repeat(last)?;
+        }
         Ok(trainer)
     }
 
@@ -306,8 +310,7 @@ impl Trainer {
     /// # Errors
     /// What [`Trainer::new`] would fail with.
     pub fn check(settings: &Settings, dataset: &Arc<Dataset>) -> Result<DataCard, TrainError> {
-        let model = network(settings, dataset)?;
-        Ok(Self::assemble(settings.clone(), dataset.clone(), model)?.card)
+        Ok(Self::new(settings.clone(), dataset.clone(), None)?.card)
     }
 
     fn assemble(
@@ -317,6 +320,15 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         settings.validate()?;
         let device = open(&settings)?;
+        // What is recorded is where it was computed.
+        let mut settings = settings;
+        if settings.device == "auto" {
+            settings.device = match device.location() {
+                DeviceLocation::Cpu => "cpu".to_owned(),
+                DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
+                DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
+            };
+        }
         let split = Self::draw(&settings, &dataset)?;
         let shape = dataset.shape();
         let policy = settings.augment.clone();

@@ -82,6 +82,55 @@ impl FromStr for ModelSpec {
 }
 
 impl ModelSpec {
+    /// Numbers that the network learns, counted before it is built: one that no machine could hold is to be refused, not tried.
+    pub(crate) fn parameters(&self, shape: Shape, classes: usize) -> u64 {
+        let product = |sides: &[usize]| {
+            let sides = sides.iter().map(|&s| s as u64);
+            sides.fold(1, u64::saturating_mul)
+        };
+        let linear = |from, to| product(&[from, to]).saturating_add(to as u64);
+        let convolution = |from, to| product(&[9, from, to]);
+        let mut from = shape.channels();
+        let mut count = 0u64;
+        let mut add = |more: u64| count = count.saturating_add(more);
+        match self {
+            Self::Mlp(widths) => {
+                from = shape.size();
+                for &to in widths {
+                    add(linear(from, to));
+                    from = to;
+                }
+            }
+            Self::Cnn(widths) => {
+                for &to in widths {
+                    add(convolution(from, to));
+                    add(product(&[2, to]));
+                    from = to;
+                }
+            }
+            Self::WideResNet { depth, width } => {
+                add(convolution(from, 16));
+                from = 16;
+                for group in [16, 32, 64] {
+                    let to = width.saturating_mul(group);
+                    for _ in 0..depth.saturating_sub(4) / 6 {
+                        add(product(&[2, from]));
+                        add(convolution(from, to));
+                        add(product(&[2, to]));
+                        add(convolution(to, to));
+                        if from != to {
+                            add(product(&[from, to]));
+                        }
+                        from = to;
+                    }
+                }
+                add(product(&[2, from]));
+            }
+        }
+        add(linear(from, classes));
+        count
+    }
+
     /// Builds the network for examples of a shape, its weights drawn from `seed`.
     ///
     /// # Errors

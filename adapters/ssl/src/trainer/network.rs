@@ -119,7 +119,7 @@ pub struct LabelRecord {
     pub weight: f64,
     /// The network's probability of the class.
     pub probability: f64,
-    /// β of the class less that of abstention: what the class pays for an example, in nats times γ. `None` for methods without prices.
+    /// What one more place in the class would save, in nats: 0 for a class with room. `None` for methods without prices.
     pub price: Option<f64>,
 }
 
@@ -143,11 +143,8 @@ pub fn labels(run: &Path, dataset: &Dataset, device: &str) -> Result<Vec<LabelRe
         population.as_deref(),
     )?;
     method.load(&mut found.checkpoint.method.as_slice())?;
-    let scaling = method.insight().scaling;
-    let price = |class: usize| {
-        let beta = scaling.as_ref()?;
-        Some(beta.get(class)? - beta.last()?)
-    };
+    let prices = method.insight().prices;
+    let price = |class: usize| prices.as_ref()?.get(class).copied();
     let mut records = Vec::with_capacity(split.unlabeled.len());
     let mut place = 0;
     network.log_probs(&dataset.train, &split.unlabeled, |indices, log_probs| {

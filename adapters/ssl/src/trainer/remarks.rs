@@ -16,7 +16,7 @@ pub(crate) fn remarks(
     split: &Split,
     views: &Policy,
 ) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut said = dataset.notes.clone();
     classes(dataset, split, &mut said);
     method(&settings.method, &split.counts, &mut said);
     if settings.ema >= 1.0 {

@@ -230,6 +230,7 @@ impl Settings {
         for (what, value) in [
             ("the unlabeled loss weight", self.lambda),
             ("the learning rate", self.learning_rate),
+            ("the weight decay", self.weight_decay),
         ] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(TrainError::Setting {
@@ -238,6 +239,20 @@ impl Settings {
                     rule: "finite and at least 0",
                 });
             }
+        }
+        if !(self.momentum >= 0.0 && self.momentum < 1.0) {
+            return Err(TrainError::Setting {
+                what: "the momentum",
+                value: self.momentum.to_string(),
+                rule: "at least 0 and below 1",
+            });
+        }
+        if let Some(clip) = self.clip.filter(|c| !(c.is_finite() && *c > 0.0)) {
+            return Err(TrainError::Setting {
+                what: "the largest norm of the gradient",
+                value: clip.to_string(),
+                rule: "above 0",
+            });
         }
         if !(self.layer_decay > 0.0 && self.layer_decay <= 1.0) {
             return Err(TrainError::Setting {

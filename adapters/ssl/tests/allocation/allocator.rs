@@ -1,7 +1,9 @@
 //! The allocator against the paper's algorithm, and its manners.
 
 use earthmover_ssl::Error;
-use earthmover_ssl::allocation::{Bounds, ConstrainedAllocation, CostStorage, LabelAllocator};
+use earthmover_ssl::allocation::{
+    AllocationSolver, Bounds, ConstrainedAllocation, CostStorage, LabelAllocator,
+};
 use earthmover_testkit::Rng;
 
 use crate::paper::{paper_sinkhorn, predictions};
@@ -15,6 +17,33 @@ fn starts_at_the_uniform_prediction() {
     let allocator = LabelAllocator::options(5, 4).build().unwrap();
     assert!(allocator.costs().iter().all(|c| *c == 4f32.ln()));
     assert!(allocator.scaling().iter().all(|b| *b == 0.0));
+}
+
+#[test]
+fn algorithm_1_reports_what_it_allocates() {
+    let (n, k) = (120, 4);
+    let (log_p, _) = predictions(n, &[0.4, 0.3, 0.2, 0.1], 2.0, 7);
+    let solved = |solver| {
+        let mut allocator = LabelAllocator::options(n, k)
+            .bounds(Bounds::given(&[0.25; 4]).unwrap())
+            .gamma(20.0)
+            .tolerance(1e-8)
+            .max_iterations(200_000)
+            .solver(solver)
+            .build()
+            .unwrap();
+        allocator.observe(&all(n), &log_p).unwrap();
+        (allocator.allocate(0.7).unwrap(), allocator.prices())
+    };
+    let (newton, prices) = solved(AllocationSolver::Newton);
+    let (sinkhorn, other) = solved(AllocationSolver::Sinkhorn);
+    assert!((newton.allocated - sinkhorn.allocated).abs() < 1e-6);
+    for (a, b) in newton.mass.iter().zip(&sinkhorn.mass) {
+        assert!((a - b).abs() < 1e-4, "{a} {b}");
+    }
+    for (a, b) in prices.iter().zip(&other) {
+        assert!((a - b).abs() < 1e-4, "{a} {b}");
+    }
 }
 
 #[test]
@@ -203,10 +232,7 @@ fn continues_bit_for_bit() {
 /// The stream with another sum at its end: whole, whatever it says.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len() - 8);
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, &byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    bytes.extend(sum.to_le_bytes());
+    bytes.extend(earthmover_testkit::fnv1a(&bytes).to_le_bytes());
     bytes
 }
 

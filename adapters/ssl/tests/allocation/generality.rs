@@ -106,11 +106,7 @@ fn tends_to_the_linear_programme(log_p: &[f32], b: &[f64], rho: f64, gamma: f64)
     assert!(report.status.is_converged(), "{rho} {report:?}");
 
     let (r, c) = paper_marginals(n, b, rho);
-    let slack = Slack {
-        row: r[n],
-        col: c[k],
-        ..Slack::NONE
-    };
+    let slack = Slack::new(r[n], c[k]);
     let marginals = Marginals::with_slack(&r[..n], &c[..k], slack).unwrap();
     let costs = allocator.costs();
     let problem = Problem::new(Dense::new(&costs, n, k).unwrap(), marginals).unwrap();

@@ -7,3 +7,4 @@ mod diagnostic;
 mod generality;
 mod paper;
 mod priors;
+mod team;
