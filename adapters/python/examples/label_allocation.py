@@ -55,7 +55,7 @@ def run(method, seed):
     allocator = em.LabelAllocator(len(unknown), 10, bounds=em.LabelAllocator.empirical([4] * 10))
     errors, steps = [], len(unknown) // 64
     for epoch in range(options.epochs):
-        for batch in np.array_split(g.permutation(len(unknown)), steps):
+        for step, batch in enumerate(np.array_split(g.permutation(len(unknown)), steps)):
             x, y = shifted(images[known], g, False), torch.tensor(labels[known])
             weak, strong = (shifted(images[unknown[batch]], g, s) for s in (False, True))
             with torch.no_grad():
@@ -63,7 +63,7 @@ def run(method, seed):
             if method == "SLA":
                 target = torch.from_numpy(allocator.targets(log_p))
                 allocator.observe(batch, log_p)
-                allocator.allocate((epoch + 1) / options.epochs)
+                allocator.allocate((epoch + step / steps) / options.epochs)
             else:
                 sure, guess = log_p.exp().max(1)
                 target = F.one_hot(guess, 10) * (sure >= 0.95)[:, None]

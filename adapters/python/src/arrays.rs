@@ -4,7 +4,7 @@
 //! CPU) is asked for one; integers and half precision become floats, which loses nothing. All else is refused in words.
 
 use numpy::{
-    Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray,
+    Element, IntoPyArray, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray,
     PyUntypedArrayMethods,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -121,6 +121,60 @@ pub(crate) fn double_matrix(what: &str, object: &Bound<'_, PyAny>) -> PyResult<L
         Matrix::Single(m) => m.widened(),
         Matrix::Double(m) => m,
     })
+}
+
+/// Numbers for each line of a plan: one each, or as many as an array of two axes has columns.
+pub(crate) struct Columns {
+    /// Row-major.
+    pub(crate) values: Vec<f64>,
+    /// Numbers of a line.
+    pub(crate) width: usize,
+    is_list: bool,
+}
+
+impl Columns {
+    pub(crate) fn read(
+        what: &str,
+        object: &Bound<'_, PyAny>,
+        lines: usize,
+        of: &str,
+    ) -> PyResult<Self> {
+        let array = floats(what, object)?;
+        let is_list = array.ndim() == 1;
+        let (values, found, width) = if is_list {
+            let values = vector(what, array.as_any())?.values;
+            let found = values.len();
+            (values, found, 1)
+        } else {
+            let numbers = double_matrix(what, array.as_any())?;
+            let [found, width] = numbers.shape();
+            (numbers.to_vec(), found, width)
+        };
+        if found != lines {
+            return Err(ShapeError::new_err(format!(
+                "{what} has {found} rows; there are {lines} {of}"
+            )));
+        }
+        Ok(Self {
+            values,
+            width,
+            is_list,
+        })
+    }
+
+    /// Numbers for other lines in the same form.
+    pub(crate) fn shaped<'py>(
+        &self,
+        py: Python<'py>,
+        numbers: Vec<f64>,
+        lines: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let numbers = numbers.into_pyarray(py);
+        if self.is_list {
+            return Ok(numbers.into_any());
+        }
+        Ok(numbers.reshape([lines, self.width])?.into_any())
+    }
 }
 
 /// A vector that may be left out.

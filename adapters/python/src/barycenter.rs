@@ -4,6 +4,7 @@ use earthmover::{Barycenter, BarycenterSolution, Error};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
 use self_cell::self_cell;
 
 use crate::arrays::{double_matrix, floats, optional_vector};
@@ -24,6 +25,17 @@ pub(crate) struct Grid {
     grid: earthmover::Grid,
 }
 
+impl Grid {
+    pub(crate) fn inner(&self) -> &earthmover::Grid {
+        &self.grid
+    }
+
+    /// How many cells there are.
+    pub(crate) fn cells(&self) -> usize {
+        self.sides.iter().product()
+    }
+}
+
 #[pymethods]
 impl Grid {
     #[new]
@@ -36,9 +48,17 @@ impl Grid {
     fn shape(&self) -> Vec<usize> {
         self.sides.clone()
     }
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyTuple>,))> {
+        let sides = PyTuple::new(slf.py(), &slf.get().sides)?;
+        Ok((slf.get_type(), (sides,)))
+    }
     fn __repr__(&self) -> String {
         let sides: Vec<String> = self.sides.iter().map(usize::to_string).collect();
-        format!("Grid(({}))", sides.join(", "))
+        // As a tuple is written.
+        let comma = if sides.len() == 1 { "," } else { "" };
+        format!("Grid(({}{comma}))", sides.join(", "))
     }
 }
 

@@ -9,12 +9,12 @@ use crate::arrays::{Matrix, matrix};
 use crate::cost::Data;
 use crate::errors::refused;
 use crate::solution::{Kept, Solution};
-use crate::solve::{Options, answer, marginals, seconds};
+use crate::solve::{Options, Relaxation, answer, marginals, seconds};
 use crate::watch::Watch;
 
 /// Many problems, as many at a time as there are cores.
 ///
-///     minimise  Σ C_ij P_ij  [+ eps Σ P_ij (ln P_ij − 1)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b         for each C
+///     minimise  Σ C_ij P_ij  [+ eps KL(P | a ⊗ b)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b         for each C
 ///
 /// `costs` is an array (problems, n, m) or a list of matrices of any shapes; `a` and `b` are masses for all of them, or one row (or list
 /// entry) each. Answers come in the order of the problems, and are to the last bit those of `solve`.
@@ -51,15 +51,20 @@ pub(crate) fn solve_batch(
             Matrix::Double(cost) => cost.shape(),
         };
         let (a, b) = (of_problem(a, k)?, of_problem(b, k)?);
-        let masses = marginals(shape, a.as_ref(), b.as_ref(), None, None)?;
+        let masses = marginals(shape, a.as_ref(), b.as_ref(), &Relaxation::default())?;
         problems.push((cost, masses));
     }
     let answers: Vec<Result<Box<dyn Kept>, Error>> = py.detach(|| {
         problems
             .into_par_iter()
-            .map(|(cost, masses)| match cost {
-                Matrix::Single(cost) => answer(Data::Matrix(cost.kept()), masses, &options),
-                Matrix::Double(cost) => answer(Data::Matrix(cost.kept()), masses, &options),
+            .map(|(cost, masses)| {
+                let kept = match cost {
+                    Matrix::Single(cost) => answer(Data::Matrix(cost.kept()), masses, &options),
+                    Matrix::Double(cost) => answer(Data::Matrix(cost.kept()), masses, &options),
+                }?;
+                // Whoever has many problems wants their values: here they are worked out on all cores.
+                kept.answer().certificate();
+                Ok(kept)
             })
             .collect()
     });

@@ -7,7 +7,8 @@
 use core::ops::Range;
 
 use earthmover::{
-    Cosine, Cost, Error, Euclidean, Manhattan, Metric, PointCloud, Real, SquaredEuclidean,
+    Cosine, Cost, Error, Euclidean, Grid, Manhattan, Metric, PointCloud, Real, Sparse,
+    SquaredEuclidean,
 };
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -220,21 +221,42 @@ impl<T: Real> Cost<T> for Lent<T> {
     }
 }
 
-/// A metric for two clouds of points.
-pub(crate) trait Metrics: Real {
+/// A metric for two clouds of points, with its name.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<T: 'static> {
+    pub(crate) name: &'static str,
+    pub(crate) metric: &'static dyn Metric<T>,
+}
+
+impl<T: Real> Named<T> {
     /// By its name, as SciPy and POT call it.
-    fn metric(name: &str) -> Option<&'static dyn Metric<Self>> {
-        Some(match name {
-            "sqeuclidean" => &SquaredEuclidean,
-            "euclidean" => &Euclidean,
-            "cityblock" | "manhattan" => &Manhattan,
-            "cosine" => &Cosine,
-            _ => return None,
-        })
+    pub(crate) fn metric(name: &str) -> PyResult<Self> {
+        let (name, metric): (_, &'static dyn Metric<T>) = match name {
+            "sqeuclidean" => ("sqeuclidean", &SquaredEuclidean),
+            "euclidean" => ("euclidean", &Euclidean),
+            "cityblock" | "manhattan" => ("cityblock", &Manhattan),
+            "cosine" => ("cosine", &Cosine),
+            other => {
+                return Err(OptionError::new_err(format!(
+                    "metric is {other:?}; it must be one of \"sqeuclidean\", \"euclidean\", \"cityblock\", \"cosine\" \
+                     (for others pass the matrix of costs to `solve`)"
+                )));
+            }
+        };
+        Ok(Self { name, metric })
     }
 }
-impl Metrics for f32 {}
-impl Metrics for f64 {}
+
+/// The number of coordinates of either cloud's points, which must be the same.
+pub(crate) fn dimension<T: Real>(x: &Lent<T>, y: &Lent<T>) -> PyResult<usize> {
+    let [dimension, other] = [x.shape[1], y.shape[1]];
+    if dimension == other {
+        return Ok(dimension);
+    }
+    Err(ShapeError::new_err(format!(
+        "x has points of {dimension} coordinates, y of {other}"
+    )))
+}
 
 /// What a cost is made of.
 pub(crate) enum Data<T: 'static> {
@@ -243,35 +265,36 @@ pub(crate) enum Data<T: 'static> {
         rows: Vec<T>,
         cols: Vec<T>,
         dimension: usize,
-        metric: &'static dyn Metric<T>,
+        metric: Named<T>,
+    },
+    Pairs(Sparse<T>),
+    /// Cells of a regular grid, this many along each axis.
+    Grid {
+        sides: Vec<usize>,
+        cost: Box<dyn Cost<T> + Send>,
     },
 }
 
-impl<T: Metrics> Data<T> {
-    /// Two clouds; points of different dimensions are refused.
-    pub(crate) fn points(x: &Lent<T>, y: &Lent<T>, metric: &str) -> PyResult<Self> {
-        let [dimension, other] = [x.shape[1], y.shape[1]];
-        if dimension != other {
-            return Err(ShapeError::new_err(format!(
-                "x has points of {dimension} coordinates, y of {other}"
-            )));
+impl Data<f64> {
+    pub(crate) fn grid(grid: &Grid) -> Self {
+        Self::Grid {
+            sides: grid.sides().to_vec(),
+            cost: Box::new(grid.clone()),
         }
-        let Some(metric) = T::metric(metric) else {
-            return Err(OptionError::new_err(format!(
-                "metric is {metric:?}; it must be one of \"sqeuclidean\", \"euclidean\", \"cityblock\", \"cosine\" \
-                 (for others pass the matrix of costs to `solve`)"
-            )));
-        };
-        Ok(Self::Points {
-            rows: x.to_vec(),
-            cols: y.to_vec(),
-            dimension,
-            metric,
-        })
     }
 }
 
 impl<T: Real> Data<T> {
+    /// Two clouds; points of different dimensions are refused.
+    pub(crate) fn points(x: &Lent<T>, y: &Lent<T>, metric: &str) -> PyResult<Self> {
+        Ok(Self::Points {
+            rows: x.to_vec(),
+            cols: y.to_vec(),
+            dimension: dimension(x, y)?,
+            metric: Named::metric(metric)?,
+        })
+    }
+
     /// The cost itself.
     pub(crate) fn cost(&self) -> Result<Box<dyn Cost<T> + Send + '_>, Error> {
         Ok(match self {
@@ -281,20 +304,17 @@ impl<T: Real> Data<T> {
                 cols,
                 dimension,
                 metric,
-            } => Box::new(PointCloud::new(rows, cols, *dimension, *metric)?),
+            } => Box::new(PointCloud::new(rows, cols, *dimension, metric.metric)?),
+            Self::Pairs(pairs) => Box::new(pairs),
+            Self::Grid { cost, .. } => Box::new(cost.as_ref()),
         })
     }
 
-    /// The points of the columns, their dimension and the metric, where there are any.
-    pub(crate) fn targets(&self) -> Option<(&[T], usize, &'static dyn Metric<T>)> {
+    /// The number of coordinates of a point, where there are any.
+    pub(crate) fn dimension(&self) -> Option<usize> {
         match self {
-            Self::Points {
-                cols,
-                dimension,
-                metric,
-                ..
-            } => Some((cols, *dimension, *metric)),
-            Self::Matrix(_) => None,
+            Self::Points { dimension, .. } => Some(*dimension),
+            Self::Matrix(_) | Self::Pairs(_) | Self::Grid { .. } => None,
         }
     }
 
@@ -302,7 +322,7 @@ impl<T: Real> Data<T> {
     pub(crate) fn is_unchanged(&self) -> bool {
         match self {
             Self::Matrix(matrix) => matrix.is_unchanged(),
-            Self::Points { .. } => true,
+            Self::Points { .. } | Self::Pairs(_) | Self::Grid { .. } => true,
         }
     }
 }

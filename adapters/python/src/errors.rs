@@ -49,13 +49,14 @@ pub(crate) fn refused(error: earthmover::Error) -> PyErr {
         E::Empty { .. } | E::TooLarge { .. } | E::Length { .. } | E::Index { .. } => {
             ShapeError::new_err(words)
         }
-        E::Repeated { .. } => ShapeError::new_err(words),
+        E::Repeated { .. } | E::Starts { .. } | E::Duplicate { .. } => ShapeError::new_err(words),
         E::Mass { .. } | E::MassRange { .. } | E::NoMass { .. } => MassError::new_err(words),
         E::Unbalanced { .. } | E::MinMass { .. } => MassError::new_err(words),
+        E::Penalised { .. } => OptionError::new_err(words),
         E::Cost { .. } | E::TooDear { .. } | E::TooFar { .. } => CostError::new_err(words),
-        E::SlackCost { .. } | E::Point { .. } => CostError::new_err(words),
+        E::SlackCost { .. } | E::Point { .. } | E::Gainful { .. } => CostError::new_err(words),
         E::Blocked { .. } | E::Infeasible { .. } => InfeasibleError::new_err(words),
-        E::Option { .. } | E::Start { .. } => OptionError::new_err(words),
+        E::Option { .. } | E::Start { .. } | E::NoGradient => OptionError::new_err(words),
         E::Backend { .. } => PyRuntimeError::new_err(words),
         _ => TransportError::new_err(words),
     }

@@ -12,7 +12,7 @@ use crate::arrays::double_matrix;
 use crate::cost::Lent;
 use crate::errors::{OptionError, ShapeError, refused};
 use crate::plan;
-use crate::solve::{marginals, seconds};
+use crate::solve::{Relaxation, marginals, seconds};
 use crate::watch::Watch;
 
 /// What a problem is made of.
@@ -308,7 +308,11 @@ pub(crate) fn gromov(
             )));
         }
     }
-    let marginals = marginals([rows.shape()[0], cols.shape()[0]], a, b, None, partial)?;
+    let relaxation = Relaxation {
+        partial,
+        ..Relaxation::default()
+    };
+    let marginals = marginals([rows.shape()[0], cols.shape()[0]], a, b, &relaxation)?;
     let fused = fused.filter(|f| !f.is_none());
     let features = fused.map(|f| read("fused", f)).transpose()?;
     let sides = Sides {
@@ -358,7 +362,12 @@ pub(crate) fn gromov_points(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<GromovSolution> {
     let (rows, cols) = (read("x", x)?, read("y", y)?);
-    let marginals = marginals([rows.shape()[0], cols.shape()[0]], a, b, None, None)?;
+    let marginals = marginals(
+        [rows.shape()[0], cols.shape()[0]],
+        a,
+        b,
+        &Relaxation::default(),
+    )?;
     let sides = Sides {
         rows,
         cols,

@@ -10,16 +10,21 @@
 
 mod allocator;
 mod arrays;
+mod assignment;
 mod barycenter;
 mod batch;
 mod cost;
+mod divergence;
 mod errors;
+mod free_support;
 mod gromov;
 mod line;
+mod pickle;
 mod plan;
 mod sliced;
 mod solution;
 mod solve;
+mod sparse;
 mod watch;
 
 use pyo3::prelude::*;
@@ -29,13 +34,19 @@ mod _earthmover {
     #[pymodule_export]
     use crate::allocator::LabelAllocator;
     #[pymodule_export]
+    use crate::assignment::assignment;
+    #[pymodule_export]
     use crate::barycenter::{BarycenterResult, Grid, barycenter};
     #[pymodule_export]
     use crate::batch::solve_batch;
     #[pymodule_export]
+    use crate::divergence::{Divergence, divergence};
+    #[pymodule_export]
     use crate::errors::{
         CostError, InfeasibleError, MassError, OptionError, ShapeError, TransportError,
     };
+    #[pymodule_export]
+    use crate::free_support::{PointBarycenter, barycenter_points};
     #[pymodule_export]
     use crate::gromov::{GromovCertificate, GromovSolution, gromov, gromov_points};
     #[pymodule_export]
@@ -46,6 +57,8 @@ mod _earthmover {
     use crate::solution::{Certificate, Solution};
     #[pymodule_export]
     use crate::solve::{solve, solve_points};
+    #[pymodule_export]
+    use crate::sparse::solve_sparse;
 
     use pyo3::prelude::*;
 

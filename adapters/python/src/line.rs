@@ -72,7 +72,9 @@ pub(crate) struct LineTransport {
     gradients: (Vec<f64>, Vec<f64>),
 }
 
-/// The optimal plan between two lists of samples on the line for the cost |x − y|^p, with its proof and its gradients.
+/// The optimal plan between two lists of samples on the line, with its proof and its gradients.
+///
+///     minimise  Σ |x_i − y_j|^p P_ij    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b,     p ≥ 1
 ///
 /// >>> import earthmover_ot as em
 /// >>> t = em.transport_1d([0., 1.], [3., 0.], p=2)

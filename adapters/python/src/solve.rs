@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use earthmover::{Entropic, Error, Exact, Marginals, Potentials, Real, Slack};
+use earthmover::{Entropic, Error, Exact, Marginals, Penalty, Potentials, Real, Reference, Slack};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::arrays::{Matrix, Vector, matrix, optional_vector, vector};
+use crate::barycenter::Grid;
 use crate::cost::{Data, Lent};
 use crate::errors::{OptionError, refused};
 use crate::solution::{Keeps, Kept, Solution};
@@ -36,7 +37,7 @@ pub(crate) fn seconds(limit: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 /// Potentials to start from: an answer, (f, g), or g alone.
-fn start(from: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Potentials>> {
+pub(crate) fn start(from: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Potentials>> {
     let Some(from) = from.filter(|from| !from.is_none()) else {
         return Ok(None);
     };
@@ -52,12 +53,7 @@ fn start(from: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Potentials>> {
         }
         Err(_) => from.clone(),
     };
-    Ok(Some(Potentials {
-        rows: Vec::new(),
-        cols: vector("start", &g)?.values,
-        slack_row: f64::NEG_INFINITY,
-        slack_col: f64::NEG_INFINITY,
-    }))
+    Ok(Some(Potentials::from_columns(vector("start", &g)?.values)))
 }
 
 /// The slack row and column from (row, col) or a dictionary.
@@ -91,13 +87,72 @@ fn slack(given: &Bound<'_, PyAny>) -> PyResult<Slack> {
     Ok(slack)
 }
 
+/// What one side pays for other masses than its own: a number is KL's, a pair says which.
+fn side_penalty(given: &Bound<'_, PyAny>) -> PyResult<Penalty> {
+    if given.is_none() {
+        return Ok(Penalty::Exact);
+    }
+    if let Ok(tau) = given.extract::<f64>() {
+        return Ok(Penalty::Kl(tau));
+    }
+    let wrong = || {
+        PyTypeError::new_err(
+            "penalty must be a number (KL's), (\"kl\", tau), (\"tv\", tau), or a pair of these for rows and columns, \
+             with None for a side whose masses are kept",
+        )
+    };
+    let (kind, tau): (String, f64) = given.extract().map_err(|_| wrong())?;
+    match kind.as_str() {
+        "kl" => Ok(Penalty::Kl(tau)),
+        "tv" => Ok(Penalty::Tv(tau)),
+        other => Err(OptionError::new_err(format!(
+            "penalty is {other:?}; it must be \"kl\" or \"tv\""
+        ))),
+    }
+}
+
+/// The penalties of rows and columns: one for both, or a pair.
+pub(crate) fn penalties(given: Option<&Bound<'_, PyAny>>) -> PyResult<(Penalty, Penalty)> {
+    let Some(given) = given else {
+        return Ok((Penalty::Exact, Penalty::Exact));
+    };
+    if let Ok(both) = given.cast::<PyTuple>()
+        && both.len() == 2
+        && !both.get_item(0)?.is_instance_of::<PyString>()
+    {
+        let (rows, cols) = (both.get_item(0)?, both.get_item(1)?);
+        return Ok((side_penalty(&rows)?, side_penalty(&cols)?));
+    }
+    let one = side_penalty(given)?;
+    Ok((one, one))
+}
+
+/// What the entropy of penalised masses is relative to.
+pub(crate) fn reference(name: &str) -> PyResult<Reference> {
+    match name {
+        "product" => Ok(Reference::Product),
+        "counting" => Ok(Reference::Counting),
+        other => Err(OptionError::new_err(format!(
+            "reference is {other:?}; it must be \"product\" or \"counting\""
+        ))),
+    }
+}
+
+/// What may become of masses that do not fit each other.
+#[derive(Default)]
+pub(crate) struct Relaxation<'a, 'py> {
+    pub(crate) slack: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) partial: Option<f64>,
+    pub(crate) penalty: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) reference: Reference,
+}
+
 /// The marginals of a question.
 pub(crate) fn marginals(
     shape: [usize; 2],
     a: Option<&Bound<'_, PyAny>>,
     b: Option<&Bound<'_, PyAny>>,
-    slack_given: Option<&Bound<'_, PyAny>>,
-    partial: Option<f64>,
+    relaxation: &Relaxation<'_, '_>,
 ) -> PyResult<Marginals> {
     let [rows, cols] = shape;
     if rows == 0 || cols == 0 {
@@ -114,16 +169,23 @@ pub(crate) fn marginals(
         None => vec![total / count as f64; count],
     };
     let (rows, cols) = (masses(a, rows, demand), masses(b, cols, supply));
-    let made = match (slack_given, partial) {
-        (Some(_), Some(_)) => {
-            return Err(OptionError::new_err("slack and partial exclude each other"));
-        }
-        (None, Some(mass)) => Marginals::partial(&rows, &cols, mass),
-        (Some(given), None) => Marginals::with_slack(&rows, &cols, slack(given)?),
-        (None, None) if rounded => {
+    let made = match (relaxation.slack, relaxation.partial, relaxation.penalty) {
+        (None, None, None) if rounded => {
             Marginals::balanced_within(&rows, &cols, <f32 as Real>::MASS_TOLERANCE)
         }
-        (None, None) => Marginals::balanced(&rows, &cols),
+        (None, None, None) => Marginals::balanced(&rows, &cols),
+        (None, Some(mass), None) => Marginals::partial(&rows, &cols, mass),
+        (Some(given), None, None) => Marginals::with_slack(&rows, &cols, slack(given)?),
+        (None, None, penalty) => {
+            let (of_rows, of_cols) = penalties(penalty)?;
+            Marginals::relaxed(&rows, &cols, of_rows, of_cols)
+                .map(|made| made.with_reference(relaxation.reference))
+        }
+        _ => {
+            return Err(OptionError::new_err(
+                "slack, partial and penalty exclude each other",
+            ));
+        }
     };
     made.map_err(refused)
 }
@@ -137,7 +199,9 @@ pub(crate) fn answer<T: Keeps>(
     let watch = options.watch.clone();
     match options.eps {
         None => {
-            let mut solver = Exact::new().on_progress(move |p| watch.look(p));
+            let mut solver = Exact::new()
+                .gap(options.tol)
+                .on_progress(move |p| watch.look(p));
             if let Some(most) = options.max_iter {
                 solver = solver.max_iterations(most);
             }
@@ -168,7 +232,7 @@ pub(crate) fn answer<T: Keeps>(
 }
 
 /// The same, without the interpreter lock, and with what was raised on the way.
-fn answered<T: Keeps>(
+pub(crate) fn answered<T: Keeps>(
     py: Python<'_>,
     data: impl FnOnce() -> Data<T> + Send,
     marginals: Marginals,
@@ -181,21 +245,25 @@ fn answered<T: Keeps>(
 
 /// Optimal transport between the rows and the columns of a matrix of costs.
 ///
-///     minimise  Σ C_ij P_ij  [+ eps Σ P_ij (ln P_ij − 1)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b
+///     minimise  Σ C_ij P_ij  [+ eps KL(P | a ⊗ b)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b   [or D(P 1 | a) + D(Pᵀ 1 | b) as a cost]
 ///
 /// Exact where `eps` is None, entropic otherwise. A cost of inf forbids a pair.
 ///
 /// Parameters
 /// ----------
-/// cost : array (n, m), float32 or float64, in any layout; not copied if it is large
-/// a, b : masses of rows and columns; equal ones where left out. Their totals must agree.
+/// cost : array (n, m), float32 or float64, in any layout, not copied if it is large; or an `em.Grid`
+/// a, b : masses of rows and columns; equal ones where left out. Their totals must agree, unless they are penalised.
 /// eps : entropic regularisation in the units of the cost
-/// tol : L1 error of the marginals, over the total mass, at which an entropic solve stops
+/// tol : L1 error of the marginals, over the total mass, at which an entropic solve stops. Exact ones end at the optimum; only where masses
+///     are penalised by KL is it approached, until the gap between the bounds is this share of them
 /// max_iter : most sweeps or pivots; running out of them is a status, not an error
 /// time_limit : seconds after which to stop with the best answer so far
 /// slack : (row, col) masses, or a dict (row, col, row_cost, col_cost, corner_cost), of an extra row and column that take what is
 ///     left
 /// partial : move exactly this much mass; a and b are then upper bounds
+/// penalty : what other masses than a and b cost: tau or ("kl", tau) for tau Σ (r ln(r/a) − r + a), ("tv", tau) for tau Σ |r − a|; a pair
+///     of these for rows and columns, with None for a side whose masses are kept
+/// reference : what the entropy is relative to where masses are penalised: "product" (KL(P | a ⊗ b)) or "counting" (Σ P (ln P − 1))
 /// start : a Solution, (f, g) or g: potentials of a similar problem to start from
 /// progress : called now and then with a dict (iteration, violation, epsilon, done, gap); returning False stops
 ///
@@ -209,8 +277,11 @@ fn answered<T: Keeps>(
 ///        [ 0., 35., 45.]])
 /// >>> em.solve(C, [60, 80], [45, 50, 45], eps=0.1).converged
 /// True
+/// >>> em.solve(C, [60, 80], [45, 50, 45], penalty=("tv", 3.0)).plan        # a loaf that stays, or is lacking, costs three minutes
+/// array([[45.,  0.,  0.],
+///        [ 0., 50., 30.]])
 #[pyfunction]
-#[pyo3(signature = (cost, a=None, b=None, *, eps=None, tol=1e-6, max_iter=None, time_limit=None, slack=None, partial=None, start=None, progress=None))]
+#[pyo3(signature = (cost, a=None, b=None, *, eps=None, tol=1e-6, max_iter=None, time_limit=None, slack=None, partial=None, penalty=None, reference="product", start=None, progress=None))]
 pub(crate) fn solve(
     py: Python<'_>,
     cost: &Bound<'_, PyAny>,
@@ -222,10 +293,17 @@ pub(crate) fn solve(
     time_limit: Option<f64>,
     slack: Option<&Bound<'_, PyAny>>,
     partial: Option<f64>,
+    penalty: Option<&Bound<'_, PyAny>>,
+    reference: &str,
     start: Option<&Bound<'_, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Solution> {
-    let cost = matrix("cost", cost)?;
+    let relaxation = Relaxation {
+        slack,
+        partial,
+        penalty,
+        reference: self::reference(reference)?,
+    };
     let options = Options {
         eps,
         tol,
@@ -234,13 +312,19 @@ pub(crate) fn solve(
         start: self::start(start)?,
         watch: Watch::new(progress),
     };
-    match cost {
+    if let Ok(grid) = cost.cast::<Grid>() {
+        let data = Data::grid(grid.get().inner());
+        let cells = grid.get().cells();
+        let marginals = marginals([cells, cells], a, b, &relaxation)?;
+        return answered(py, || data, marginals, &options);
+    }
+    match matrix("cost", cost)? {
         Matrix::Single(cost) => {
-            let marginals = marginals(cost.shape(), a, b, slack, partial)?;
+            let marginals = marginals(cost.shape(), a, b, &relaxation)?;
             answered(py, || Data::Matrix(cost.kept()), marginals, &options)
         }
         Matrix::Double(cost) => {
-            let marginals = marginals(cost.shape(), a, b, slack, partial)?;
+            let marginals = marginals(cost.shape(), a, b, &relaxation)?;
             answered(py, || Data::Matrix(cost.kept()), marginals, &options)
         }
     }
@@ -263,7 +347,7 @@ pub(crate) fn clouds(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<Clo
 
 /// Optimal transport between two clouds of points, without ever writing their matrix of costs.
 ///
-///     minimise  Σ c(x_i, y_j) P_ij  [+ eps Σ P_ij (ln P_ij − 1)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b
+///     minimise  Σ c(x_i, y_j) P_ij  [+ eps KL(P | a ⊗ b)]    subject to   P ≥ 0,  P 1 = a,  Pᵀ 1 = b
 ///
 /// `metric` is "sqeuclidean" (the default), "euclidean", "cityblock" or "cosine"; the rest is as for `solve`. Memory grows with the
 /// number of points, not with that of pairs.
@@ -273,7 +357,7 @@ pub(crate) fn clouds(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<Clo
 /// >>> em.solve_points(x, x + [0., 3.]).value          # everybody moves by (0, 3)
 /// 9.0
 #[pyfunction]
-#[pyo3(signature = (x, y, a=None, b=None, *, metric="sqeuclidean", eps=None, tol=1e-6, max_iter=None, time_limit=None, slack=None, partial=None, start=None, progress=None))]
+#[pyo3(signature = (x, y, a=None, b=None, *, metric="sqeuclidean", eps=None, tol=1e-6, max_iter=None, time_limit=None, slack=None, partial=None, penalty=None, reference="product", start=None, progress=None))]
 pub(crate) fn solve_points(
     py: Python<'_>,
     x: &Bound<'_, PyAny>,
@@ -287,9 +371,17 @@ pub(crate) fn solve_points(
     time_limit: Option<f64>,
     slack: Option<&Bound<'_, PyAny>>,
     partial: Option<f64>,
+    penalty: Option<&Bound<'_, PyAny>>,
+    reference: &str,
     start: Option<&Bound<'_, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Solution> {
+    let relaxation = Relaxation {
+        slack,
+        partial,
+        penalty,
+        reference: self::reference(reference)?,
+    };
     let options = Options {
         eps,
         tol,
@@ -300,12 +392,12 @@ pub(crate) fn solve_points(
     };
     match clouds(x, y)? {
         Clouds::Single(x, y) => {
-            let marginals = marginals([x.shape()[0], y.shape()[0]], a, b, slack, partial)?;
+            let marginals = marginals([x.shape()[0], y.shape()[0]], a, b, &relaxation)?;
             let data = Data::points(&x, &y, metric)?;
             answered(py, || data, marginals, &options)
         }
         Clouds::Double(x, y) => {
-            let marginals = marginals([x.shape()[0], y.shape()[0]], a, b, slack, partial)?;
+            let marginals = marginals([x.shape()[0], y.shape()[0]], a, b, &relaxation)?;
             let data = Data::points(&x, &y, metric)?;
             answered(py, || data, marginals, &options)
         }

@@ -55,6 +55,40 @@ def test_entropic_calls_are_ours(square, patched, method):
     assert set(their_log) <= set(log)
 
 
+@pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant"])
+@pytest.mark.parametrize("options", [dict(reg_type="kl"), dict(reg_type="entropy"), dict(c=True)])
+def test_unbalanced_calls_are_ours(square, rng, patched, method, options):
+    cost, a, b = square
+    b, options = 1.5 * b, dict(options, c=rng.random(cost.shape) + 0.5) if "c" in options else options
+    options = dict(options, method=method, log=True, stopThr=1e-12, numItermax=20_000)
+    # POT's third method is not at the optimum where the two differ.
+    prices = (1.0, 1.0) if "invariant" in method else (1.0, 2.0)
+    plan, log = ot.unbalanced.sinkhorn_unbalanced(a, b, cost, 0.1, prices, **options)
+    assert patched.calls()["ot.unbalanced.sinkhorn_unbalanced"] == (1, 0)
+    patched.unpatch()
+    theirs, their_log = ot.unbalanced.sinkhorn_unbalanced(a, b, cost, 0.1, prices, **options)
+    np.testing.assert_allclose(plan, theirs, atol=1e-9)
+    for name in their_log.keys() - {"err"}:
+        np.testing.assert_allclose(log[name], their_log[name], atol=1e-6)
+
+
+def test_barycentres_are_ours(rng, patched):
+    places = np.linspace(0, 1, 40)[:, None]
+    cost = ot.dist(places, places)
+    h = np.exp(-((places - [0.3, 0.6]) ** 2) / 0.01) + 1e-4
+    h /= h.sum(0)
+    ours = [ot.bregman.barycenter(h, cost, 0.01, method=m, stopThr=1e-9) for m in ("sinkhorn", "sinkhorn_log")]
+    images = rng.random((2, 12, 12))
+    images /= images.sum((1, 2), keepdims=True)
+    picture = ot.bregman.convolutional_barycenter2d(images, 0.02, stopThr=1e-9)
+    assert patched.calls()["ot.bregman.barycenter"] == (2, 0)
+    assert patched.calls()["ot.bregman.convolutional_barycenter2d"] == (1, 0)
+    patched.unpatch()
+    for found in ours:
+        np.testing.assert_allclose(found, ot.bregman.barycenter(h, cost, 0.01, stopThr=1e-10, numItermax=10_000), atol=1e-6)
+    np.testing.assert_allclose(picture, ot.bregman.convolutional_barycenter2d(images, 0.02, stopThr=1e-10), atol=1e-6)
+
+
 def test_what_is_not_ours_is_theirs(square, patched):
     cost, a, b = square
     with pytest.warns(UserWarning, match="did not converge"):

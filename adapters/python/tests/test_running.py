@@ -72,6 +72,26 @@ def test_a_hundred_thousand_calls_leak_nothing():
     assert run(80_000) - before < 2048  # kilobytes
 
 
+PEAK = """
+    import resource, numpy as np, earthmover_ot as em
+    cost = np.{order}(np.random.default_rng(0).random((2000, 2000), dtype=np.{dtype}))
+    em.solve(cost[:50, :50].copy(), eps={eps})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    em.solve(cost, eps={eps}, tol=1e-4).value
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / cost.nbytes)
+"""
+
+
+@pytest.mark.parametrize("order", ["ascontiguousarray", "asfortranarray"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("eps, tables", [(None, 0.0), (0.05, 1.0)])
+def test_peak_memory(order, dtype, eps, tables):
+    """No copy for an exact solve; one table, the kernel's, for an entropic one."""
+    program = textwrap.dedent(PEAK.format(order=order, dtype=dtype, eps=eps))
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert float(said) < tables + 0.4
+
+
 def test_errors_leak_nothing():
     cost = np.full((300, 300), np.nan)
 

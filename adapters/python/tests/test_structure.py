@@ -104,3 +104,82 @@ def test_barycentres(rng):
     np.testing.assert_allclose(grid.weights, found.weights, atol=1e-6)
     with pytest.raises(em.ShapeError, match="weights"):
         em.barycenter(h, cost, 0.005, [1.0, 2.0])
+
+
+def test_barycentres_of_clouds(rng):
+    clouds = [rng.normal(size=(n, 2)) + shift for n, shift in ((30, 0.0), (20, 4.0), (25, [0.0, 4.0]))]
+    found = em.barycenter_points(clouds, 15, [1.0, 2.0, 1.0], tol=1e-10, max_iter=200)
+    assert found.points.shape == (15, 2) and found.masses.sum() == pytest.approx(1.0)
+    each = [em.solve_points(found.points, cloud).value for cloud in clouds]
+    assert found.value == pytest.approx(np.average(each, weights=[1, 2, 1]), rel=1e-6)
+    theirs = ot.lp.free_support_barycenter(
+        clouds, [ot.unif(len(c)) for c in clouds], found.points, weights=np.array([0.25, 0.5, 0.25]), stopThr=1e-12
+    )
+    np.testing.assert_allclose(found.points, theirs, atol=1e-4)  # nothing more to gain for them
+    # The mean of everything does not depend on the plans.
+    middle = np.average([c.mean(0) for c in clouds], axis=0, weights=[1, 2, 1])
+    np.testing.assert_allclose(found.points.mean(0), middle, atol=1e-9)
+    assert em.barycenter_points(clouds, 15, eps=0.1, max_iter=50).points.shape == (15, 2)
+    weighted = em.barycenter_points(clouds, 3, masses=[np.ones(len(c)) for c in clouds], support_masses=[1, 2, 1])
+    assert weighted.masses.tolist() == [0.25, 0.5, 0.25]
+    with pytest.raises(em.ShapeError, match="coordinates"):
+        em.barycenter_points([np.ones((3, 2)), np.ones((3, 3))])
+    with pytest.raises(em.ShapeError, match="no clouds"):
+        em.barycenter_points([])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (30, 30), (20, 50), (50, 20)])
+@pytest.mark.parametrize("maximise", [False, True])
+def test_assignments_are_scipys(rng, shape, maximise):
+    from scipy.optimize import linear_sum_assignment
+
+    for cost in (rng.random(shape), rng.integers(0, 9, shape).astype(np.float32)):
+        rows, cols = em.assignment(cost, maximise)
+        assert len(rows) == min(shape) and len(set(cols.tolist())) == len(rows) and np.all(np.diff(rows) > 0)
+        best = cost[linear_sum_assignment(cost, maximise)].sum()
+        assert cost[rows, cols].sum() == pytest.approx(best, rel=1e-12)
+
+
+def test_assignments_may_be_forbidden():
+    cost = np.array([[1.0, np.inf], [0.0, np.inf]])
+    with pytest.raises(em.InfeasibleError):
+        em.assignment(cost)
+    cost[0, 1] = 3.0
+    assert em.assignment(cost)[1].tolist() == [1, 0]
+
+
+def test_grids_are_their_matrix(rng):
+    lines = np.linspace(0, 1, 5), np.linspace(0, 1, 4)
+    places = np.stack(np.meshgrid(*lines, indexing="ij"), -1).reshape(-1, 2)
+    a, b = rng.random(20), rng.random(20)
+    a, b = a / a.sum(), b / b.sum()
+    for eps in (None, 0.01):
+        ours, matrix = (em.solve(cost, a, b, eps=eps, tol=1e-9) for cost in (em.Grid((5, 4)), ot.dist(places, places)))
+        assert ours.shape == (20, 20) and ours.value == pytest.approx(matrix.value, rel=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("eps", [None, 0.05])
+def test_pairs_are_their_matrix(rng, dtype, eps):
+    import pickle
+
+    import scipy.sparse
+
+    cost = rng.random((30, 40)).astype(dtype)
+    cost[rng.random((30, 40)) < 0.6] = np.inf
+    cost[np.arange(30), np.arange(30)] = 0.0  # a stored zero is a pair
+    allowed = np.isfinite(cost)
+    rows, cols = np.nonzero(allowed)
+    pairs = scipy.sparse.coo_array((cost[allowed], (rows, cols)), shape=cost.shape)
+    tol = 1e-9 if dtype == np.float64 else 1e-5
+    ours, matrix = em.solve_sparse(pairs, eps=eps, tol=tol), em.solve(cost, eps=eps, tol=tol)
+    assert ours.converged and ours.value == pytest.approx(matrix.value, rel=1e-5)
+    assert ours.sparse.nnz <= allowed.sum()
+    np.testing.assert_allclose(ours.plan.sum(1), 1 / 30, atol=1e-5)
+    np.testing.assert_allclose(ours.sparse.toarray(), ours.plan, rtol=1e-9, atol=1e-15)
+    again = pickle.loads(pickle.dumps(ours))
+    assert again.value == pytest.approx(ours.value, rel=1e-9)
+    with pytest.raises(TypeError, match="scipy.sparse"):
+        em.solve_sparse(cost)
+    with pytest.raises(em.InfeasibleError):
+        em.solve_sparse(scipy.sparse.csr_array(([1.0], ([0], [0])), shape=(2, 2)))

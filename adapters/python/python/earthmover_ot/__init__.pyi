@@ -12,6 +12,9 @@ _Start = Union["Solution", Tuple[npt.ArrayLike, npt.ArrayLike], npt.ArrayLike]
 _Slack = Union[Tuple[float, float], Dict[str, float]]
 _Progress = Callable[[Dict[str, Any]], Optional[bool]]
 _Floats = npt.NDArray[np.float64]
+_Ints = npt.NDArray[np.int64]
+_SidePenalty = Union[None, float, Tuple[str, float]]
+_Penalty = Union[_SidePenalty, Tuple[_SidePenalty, _SidePenalty]]
 
 class TransportError(ValueError): ...
 class ShapeError(TransportError): ...
@@ -39,6 +42,18 @@ class Certificate:
 class Solution:
     @property
     def value(self) -> float: ...
+    @property
+    def transport_cost(self) -> float: ...
+    @property
+    def regularised(self) -> float: ...
+    @property
+    def grad_a(self) -> _Floats: ...
+    @property
+    def grad_b(self) -> _Floats: ...
+    @property
+    def grad_x(self) -> _Floats: ...
+    @property
+    def grad_y(self) -> _Floats: ...
     @property
     def certificate(self) -> Certificate: ...
     @property
@@ -70,10 +85,16 @@ class Solution:
     def apply(self, y: npt.ArrayLike) -> _Floats: ...
     def apply_t(self, x: npt.ArrayLike) -> _Floats: ...
     def map(self, x_new: npt.ArrayLike) -> _Floats: ...
-    def entries(self, threshold: float = 0.0) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
+    def pull_back(
+        self,
+        plan: Optional[npt.ArrayLike] = None,
+        f: Optional[npt.ArrayLike] = None,
+        g: Optional[npt.ArrayLike] = None,
+    ) -> Dict[str, Any]: ...
+    def entries(self, threshold: float = 0.0) -> Tuple[_Ints, _Ints, _Floats]: ...
 
 def solve(
-    cost: npt.ArrayLike,
+    cost: Union["Grid", npt.ArrayLike],
     a: Optional[npt.ArrayLike] = None,
     b: Optional[npt.ArrayLike] = None,
     *,
@@ -83,6 +104,8 @@ def solve(
     time_limit: Optional[float] = None,
     slack: Optional[_Slack] = None,
     partial: Optional[float] = None,
+    penalty: _Penalty = None,
+    reference: str = "product",
     start: Optional[_Start] = None,
     progress: Optional[_Progress] = None,
 ) -> Solution: ...
@@ -99,10 +122,64 @@ def solve_points(
     time_limit: Optional[float] = None,
     slack: Optional[_Slack] = None,
     partial: Optional[float] = None,
+    penalty: _Penalty = None,
+    reference: str = "product",
     start: Optional[_Start] = None,
     progress: Optional[_Progress] = None,
 ) -> Solution: ...
+def solve_sparse(
+    cost: Any,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    *,
+    eps: Optional[float] = None,
+    tol: float = 1e-6,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    slack: Optional[_Slack] = None,
+    partial: Optional[float] = None,
+    penalty: _Penalty = None,
+    reference: str = "product",
+    start: Optional[_Start] = None,
+    progress: Optional[_Progress] = None,
+) -> Solution: ...
+def assignment(cost: npt.ArrayLike, maximise: bool = False) -> Tuple[_Ints, _Ints]: ...
 
+class Divergence:
+    @property
+    def value(self) -> float: ...
+    @property
+    def error(self) -> float: ...
+    @property
+    def grad_x(self) -> _Floats: ...
+    @property
+    def grad_y(self) -> _Floats: ...
+    @property
+    def grad_a(self) -> _Floats: ...
+    @property
+    def grad_b(self) -> _Floats: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def iterations(self) -> int: ...
+    def __float__(self) -> float: ...
+
+def divergence(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    a: Optional[npt.ArrayLike] = None,
+    b: Optional[npt.ArrayLike] = None,
+    *,
+    eps: float,
+    metric: str = "sqeuclidean",
+    tol: float = 1e-6,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    penalty: _SidePenalty = None,
+    progress: Optional[_Progress] = None,
+) -> Divergence: ...
 
 class LineTransport:
     @property
@@ -120,7 +197,7 @@ class LineTransport:
     @property
     def grad_y(self) -> _Floats: ...
     @property
-    def entries(self) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
+    def entries(self) -> Tuple[_Ints, _Ints, _Floats]: ...
     @property
     def sparse(self) -> Any: ...
     @property
@@ -215,8 +292,8 @@ class GromovSolution:
     def plan(self) -> _Floats: ...
     @property
     def sparse(self) -> Any: ...
-    def entries(self, threshold: float = 0.0) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _Floats]: ...
-    def argmax(self) -> npt.NDArray[np.int64]: ...
+    def entries(self, threshold: float = 0.0) -> Tuple[_Ints, _Ints, _Floats]: ...
+    def argmax(self) -> _Ints: ...
 
 def gromov(
     c1: npt.ArrayLike,
@@ -297,6 +374,39 @@ def barycenter(
     progress: Optional[_Progress] = None,
 ) -> BarycenterResult: ...
 
+class PointBarycenter:
+    @property
+    def points(self) -> _Floats: ...
+    @property
+    def masses(self) -> _Floats: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def movement(self) -> float: ...
+
+def barycenter_points(
+    clouds: Sequence[npt.ArrayLike],
+    size: Optional[int] = None,
+    weights: Optional[npt.ArrayLike] = None,
+    *,
+    masses: Optional[Sequence[npt.ArrayLike]] = None,
+    support_masses: Optional[npt.ArrayLike] = None,
+    free_masses: bool = False,
+    start: Optional[npt.ArrayLike] = None,
+    eps: Optional[float] = None,
+    tol: float = 1e-7,
+    max_iter: Optional[int] = None,
+    time_limit: Optional[float] = None,
+    seed: int = 0,
+    progress: Optional[_Progress] = None,
+) -> PointBarycenter: ...
+
 class LabelAllocator:
     def __init__(
         self,
@@ -332,7 +442,7 @@ class LabelAllocator:
     def allocate(self, rho: float) -> Dict[str, Any]: ...
     def targets(self, log_probs: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
     def plan_rows(self, indices: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
-    def hard_labels(self) -> npt.NDArray[np.int64]: ...
+    def hard_labels(self) -> _Ints: ...
     def save(self, path: Any) -> None: ...
     @staticmethod
     def load(path: Any) -> "LabelAllocator": ...

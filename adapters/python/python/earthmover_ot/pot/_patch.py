@@ -6,7 +6,8 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ._replacements import KERNELS, PUBLIC, Declined
+from ._calls import Declined
+from ._replacements import KERNELS, PUBLIC
 
 
 class Calls(NamedTuple):
