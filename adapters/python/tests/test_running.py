@@ -15,8 +15,10 @@ import pytest
 
 import earthmover_ot as em
 
+# A shell hands its background jobs an ignored SIGINT, which a child would inherit: the handler is set by hand.
 HARD = """
-    import numpy as np, earthmover_ot as em
+    import signal, numpy as np, earthmover_ot as em
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     g = np.random.default_rng(0)
     cost = g.random((6000, 6000))
     print("ready", flush=True)
